@@ -133,14 +133,15 @@ fn what_came_out(results: &Results) -> Vec<String> {
         format!("{}: {delivery} by delivery, and then {parts} by parts", b.name)
     });
     texts.push(format!(
-        "<b>Delivery and parts.</b> The better ways differ from the baseline in both. The whole version by CB-HW shows delivery \
-         alone; parts by CB-HW are compared with that. {}.",
+        "<b>Delivery and parts.</b> CB-SW and CB-HW differ from the baseline in two things: in how messages are delivered, and in \
+         parts. The whole version by CB-HW shows delivery alone; parts by CB-HW are compared with that. {}.",
         alone.collect::<Vec<_>>().join("; ")
     ));
     texts.push(format!(
         "<b>Polling</b> gains {} and {}. In the paper it is as good as callbacks on collectives, because any idle worker polls. Here \
-         one processor of a process, its home, handles all messages, between its own tasks. A long block moves by rendezvous, once the homes at both ends have looked, so while one of them computes, \
-         both wait. Where that matters, a process should have a utility processor.",
+         only the worker that runs a process’s shard handles its messages: between its tasks, or at once when it is idle itself. Other \
+         idle workers do not help. A long block moves by rendezvous, once these workers at both ends have looked. So while one of them \
+         computes, both wait. A utility processor avoids that wait, but costs a worker.",
         gains(PLANE, POLLING),
         gains(CUBE, POLLING),
     ));
@@ -155,19 +156,27 @@ fn what_came_out(results: &Results) -> Vec<String> {
          what follows do not: a process adds up the counts that come from the others, one block after another, of {} different words \
          in all. In parts it does so as blocks come, in the whole version after all have come. But each sum waits for the one before, and \
          the processor that starts it has {} blocks to send and to take in first. With fewer processes, whose blocks are longer, it \
-         has time for both, and parts gain more. The paper does not give the number of different words.",
+         has time for both, and parts gain more. The paper does not give the number of different words, so its exchange may be \
+         larger.",
         gains(WORDS, CALLBACK),
         runs::WORDS,
         results.processes - 1,
     ));
     let fewer = results.gains.iter().map(|gains| gains.processes).min().filter(|fewer| *fewer < results.processes);
     if let Some(fewer) = fewer {
+        let change = most(results.gains.iter().flat_map(|fewer| {
+            let same = results.gains.iter().filter(|gains| gains.benchmark == fewer.benchmark);
+            same.flat_map(|gains| fewer.percent.iter().zip(&gains.percent).map(|(a, b)| (a - b).abs()))
+        }));
         let among =
             |processes: u32| fft::sides([4096; 3], processes as usize).map(|side| side.to_string()).join(" and ");
         texts.push(format!(
-            "<b>On fewer processes</b> gains are others: the paper’s differ by at most 4 points. The two exchanges of the 3D FFT are \
-             among {} of {fewer} processes and among {} of {}. With fewer parts, a larger share of the work is on the last one, and \
-             nothing hides that. If all axes are shorter, and not only one, the gains differ by 2 points more.",
+            "<b>Number of processes.</b> From {fewer} processes to {}, gains change by up to {change:.1} points; the paper’s by at most 4. \
+             Those of the 3D FFT grow: its two exchanges are among {} of {fewer} processes and among {} of {}. With fewer parts, a larger \
+             share of the work is on the last one, and nothing hides that. Those of the 2D FFT and of word count shrink, as a process \
+             has more messages to handle. If all axes of the 3D FFT are shorter on fewer processes, and not only one, its gains \
+             change by 2 points more.",
+            results.processes,
             among(fewer),
             among(results.processes),
             results.processes,
@@ -178,7 +187,8 @@ fn what_came_out(results: &Results) -> Vec<String> {
     let parts = most(results.all[PRODUCT].iter().map(Timed::parts));
     texts.push(format!(
         "<b>The matrix–vector product</b> gains {} by CB-SW; the paper has 17.4 to 31.4 %. A communication thread gains {} with the \
-         whole version; in the paper it loses up to 10.7 %. Polling gains {} in parts. Parts alone gain at most {}{}. A process \
+         whole version; in the paper it loses up to 10.7 %. Parts by polling gain {}. Parts by CB-HW gain at most {} over the \
+         whole version by CB-HW{}. A process \
          has {rows} rows and columns for each other one, which is some nanoseconds of work. A message and a task cost the runtime about a \
          microsecond each, and all ways need {} of both. So this measures the runtime.",
         gains(PRODUCT, CALLBACK),
@@ -197,10 +207,9 @@ fn what_came_out(results: &Results) -> Vec<String> {
         "<b>Conjugate gradients</b> on {FEW} processes gain {} by CB-HW with HPCG’s preconditioner and without one, {} by EV-PO, and {} \
          by the whole version with CB-HW, each with its best number of shards. The paper has 23.5 and 28.4 % by CB-HW, and 9.3 and \
          22.5 % by EV-PO. Its baseline blocks a worker in each call of MPI. Here no thread is blocked: the whole version merely \
-         multiplies no row until all ghost values have come, and meanwhile the processor works for its other shards. So little is \
-         left to gain. \
-         HPCG’s iteration has 11 exchanges. Four would send only zeros and are left out; six belong to steps that need all ghosts at \
-         their start.",
+         multiplies no row until all ghost values have come, which takes little of an iteration, and with several shards the processor \
+         works for the others meanwhile. So little is left to gain. HPCG’s iteration has 11 exchanges. Four would send only zeros and \
+         are left out. Six belong to steps that need all ghosts at their start. So parts can shorten one.",
         two(HARDWARE),
         two(POLLING),
         two(WHOLE_HARDWARE),
@@ -217,29 +226,30 @@ fn what_came_out(results: &Results) -> Vec<String> {
 
 /// What comes out by the length of tasks.
 fn by_length(late: &[Late]) -> String {
-    let of = |(set, name): (usize, &&str)| {
+    let of = |(set, name): (usize, &str)| {
         let ahead = late.iter().filter(|late| late.ms[set][2] < late.ms[set][0]).count();
         let behind = percent(most(late.iter().map(|late| late.ms[set][0] / late.ms[set][1])));
         format!(
-            "{name}: the thread is ahead in {ahead} of {} rows, polling takes at most {behind} longer than CB-HW",
+            "{name} by rendezvous, the thread is ahead in {ahead} of {} rows, and polling takes at most {behind} longer than CB-HW",
             late.len()
         )
     };
-    let each = RENDEZVOUS.iter().enumerate().map(of).collect::<Vec<_>>().join("; ");
+    let each = ["With long messages", "With all messages", "With none"].into_iter().enumerate().map(of);
+    let each = each.collect::<Vec<_>>().join(". ");
     let crossed = crossing(late).map_or_else(
         || "If all messages move by rendezvous, the two are equal at no length.".to_owned(),
         |cost| {
             format!(
-                "If all messages move by rendezvous, the two are equal where polling takes {:.1} % longer than it does with none by \
-                 rendezvous.",
+                "If all move so, the order changes between two lengths. There the two are equal where polling takes {:.1} % longer than with \
+                 none by rendezvous.",
                 cost * 100.0
             )
         },
     );
     let thread = late.iter().map(|late| percent(late.ms[ALL][2] / late.ms[ALL][1])).collect::<Vec<_>>().join(", ");
     format!(
-        "Polling and the thread, by the messages that move by rendezvous: {each}. {crossed} If all move so, the thread takes {thread} \
-         longer than CB-HW, from the shortest tasks to the longest. For long ones that is the missing core, as 8/7 is 14.3 % more. For \
+        "{each}. {crossed} If all move so, the \
+         thread takes {thread} longer than CB-HW, from the shortest tasks to the longest. For long ones that is the missing core, as 8/7 is 14.3 % more. For \
          the shortest the thread can’t keep up with the messages, so it falls behind there. What late polls cost has no trend by the \
          length: it depends on which tasks happen to be under way. The paper varies no lengths; it has the thread ahead on HPCG and \
          polling ahead on MiniFE, whose tasks are shorter."
@@ -253,7 +263,7 @@ pub fn page(results: &Results, figures: &[Figure], pictures: &[(String, String)]
     page.paragraph(&format!(
         "“Optimizing Computation-Communication Overlap in Asynchronous Task-Based Programs” (Castillo, Jain, Casas, Moreto, Schulz, Beivide, \
          Valero, Bhatele, 2019) starts tasks when their own part of a collective has come, and compares how a process learns of that. Here the same \
-         programs run in virtual time, on the machine {MACHINE}, whose numbers have their reasons in its file. It has {ON_A_COMPUTER} processes of {CORES} \
+         programs run in virtual time, on the machine {MACHINE}, whose file gives a reason for each number. It has {ON_A_COMPUTER} processes of {CORES} \
          cores on a computer, so these are {} processes on {computers} computers. Programs compute on \
          small data that stand for the paper’s, and every run is verified.",
         results.processes
@@ -263,8 +273,9 @@ pub fn page(results: &Results, figures: &[Figure], pictures: &[(String, String)]
          TAMPI, a library that tests each open request between two tasks, cannot see parts of a collective, so there it is this version."
             .to_owned(),
         "<b>EV-PO</b> (polling between tasks): messages are handled between tasks, and at once by who is idle.".into(),
-        "<b>CB-SW</b> (callbacks in software): more processors, as many as workers, have no cores of their own. Each has its share of \
-         the shards and handles their messages. The time is taken from the workers. <b>CB-HW</b> (by hardware): the same, at no cost."
+        "<b>CB-SW</b> (callbacks in software): each process has as many further processors as workers, without cores of their own. Each \
+         has its share of the shards and handles their messages. The time that this takes is added to a worker. <b>CB-HW</b> (by \
+         hardware): the same, but it takes no worker’s time."
             .into(),
         "<b>CT-DE</b> (dedicated communication thread): a utility processor in place of one of the 8 workers; with collectives the \
          whole version, with halos in parts."
@@ -276,9 +287,10 @@ pub fn page(results: &Results, figures: &[Figure], pictures: &[(String, String)]
     ]);
     page.section("Comparison with the paper");
     page.paragraph(&format!(
-        "A gain is the time of the whole version by polling divided by another time. Values are those on {} processes. Numbers of the \
-         machine are halved and doubled in runs on {} processes, each with as much work as one of {}, with fewer sizes. Results \
-         without such runs have “–”.",
+        "The tables give ratios: the time of the whole version by polling divided by another time. A gain of 20 % is a ratio of 1.2. \
+         Values are those on {} processes. To see what depends on the numbers of the machine, each of four groups of them is halved \
+         and doubled, in runs on {} processes with fewer sizes. A process then has as much work as one of {}. “Holds” counts in how many \
+         of these runs a statement is true. Results without such runs have “–”.",
         results.processes,
         results.processes.min(BANDED),
         MOST,
@@ -308,8 +320,8 @@ pub fn page(results: &Results, figures: &[Figure], pictures: &[(String, String)]
     page.section("Times that follow from the exchange");
     page.paragraph(
         "The time of a transform by CB-HW, and what nothing can hide: the first lines, the first block, the bytes of the exchange, and \
-         the last part with its path. Of the runtime’s own time it has two things, which were added when a trace had shown them. A shard \
-         launches all tasks before a processor gets the first. And messages that give the memory of blocks back come right behind the last \
+         the last part with its path, which is the last step that joins transforms. It includes two costs of the runtime, which were \
+         added when a trace had shown them. A shard launches all tasks before a processor gets the first. And messages that give the memory of blocks back come right behind the last \
          block, and are handled before a task starts on that. Without these two the prediction for the smallest size is 22 % lower.",
     );
     let mut table = Table::of_figures();
@@ -354,7 +366,7 @@ pub fn page(results: &Results, figures: &[Figure], pictures: &[(String, String)]
     }
     page.section("Late polls");
     page.paragraph(&format!(
-        "Late polls are messages that wait because their worker is in a task. Here are iterations with HPCG’s preconditioner on {} \
+        "A poll is late if a message waits because its worker is in a task. Here are iterations with HPCG’s preconditioner on {} \
          processes, with {EVEN} shards a process, which 7 and 8 workers share evenly, and {} points an axis of a shard. Task times are \
          scaled by the factor in the first column. By the file, values of a face of the finest grid, {} bytes, move by rendezvous, once \
          both processors have looked, and the others are shorter. So there are also runs where all values move so. {}",
