@@ -134,7 +134,7 @@ impl<T: Element, const D: usize> Ghosts<'_, T, D> {
         let width = std::array::from_fn(|d| block.lo(d).abs_diff(around.lo(d)) as usize);
         let Some(mut padded) = u.padded(width) else {
             panic!(
-                "a halo of width {width:?} needs a field with as much padding: make the tree with                  `info().with_padding({})`",
+                "a halo of width {width:?} needs a field with as much padding, from `info().with_padding({})`",
                 width.iter().max().unwrap_or(&0)
             )
         };

@@ -17,6 +17,8 @@ const BODY: &str = "MANIPLE_TEST_BODY";
 const CASE: &str = "MANIPLE_TEST_CASE";
 /// The launcher, if it is not Open MPI's.
 const LAUNCHER: &str = "MANIPLE_TEST_MPIRUN";
+/// The library that belongs to it: a part of its path.
+const LIBRARY: &str = "MANIPLE_TEST_MPI_LIBRARY";
 /// The time from an error until all processes are gone: 1 to 2 seconds on a machine that does nothing else.
 const SOON: Duration = Duration::from_secs(10);
 /// Generous, for a busy machine.
@@ -99,7 +101,7 @@ fn programs(test: &str, parts: &[(u32, &Path, u32)]) -> Vec<String> {
         }
         let program = program.to_str().expect("a name in UTF-8");
         words.extend(["-n".to_owned(), processes.to_string(), program.to_owned(), test.to_owned()]);
-        words.extend(["--exact", "--nocapture"].map(str::to_owned));
+        words.extend(["--exact", "--include-ignored", "--nocapture"].map(str::to_owned));
         words.push(format!("--test-threads={threads}"));
     }
     words
@@ -184,7 +186,13 @@ fn cases_on_mpi<'a>(test: &str, cases: &[&'a str], jobs: &[On], body: impl FnOnc
     for on in possible(jobs) {
         let processes = if let On::Here(n) = on { n } else { 4 };
         let words = programs(test, &[(processes, &own(), 1)]);
-        ended.extend(cases.iter().map(|case| (*case, launch(test, case, on, &words))));
+        for case in cases {
+            let job = launch(test, case, on, &words);
+            // A process that ends well has run the test.
+            let ran = job.text.matches("test result: ok. 1 passed").count();
+            assert!(!job.success || ran == processes as usize, "{test} {case}: {}", job.text);
+            ended.push((*case, job));
+        }
     }
     ended
 }
@@ -227,6 +235,11 @@ const ALL: [On; 3] = [On::Here(2), On::Here(4), On::TwoHosts];
 #[ignore = "needs mpirun; `./check full` runs it"]
 fn sums_have_the_exact_answer_and_mpi_is_finalised() {
     let jobs = on_mpi("on_mpi::sums_have_the_exact_answer_and_mpi_is_finalised", &ALL, || {
+        if let Ok(library) = std::env::var(LIBRARY) {
+            assert!(Runtime::mpi().meet().is_ok());
+            let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux");
+            assert!(maps.lines().any(|line| line.contains(&library)), "{library} is loaded: {maps}");
+        }
         for workers in 1..=2 {
             for progress in [maniple::runtime::Progress::Poll, maniple::runtime::Progress::Dedicated] {
                 let runtime = Runtime::mpi().workers(workers).progress(progress);

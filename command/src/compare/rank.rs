@@ -54,7 +54,7 @@ pub fn execute(args: &RankOptions) -> Result<(), Failure> {
         std::process::abort();
     }));
     // For this thread alone, which is the fastest way. It is finalised when the program ends.
-    let world = maniple_runtime::mpi::world(false).map_err(|e| Failure::Run(e.to_string()))?;
+    let world = maniple_runtime::mpi::world().map_err(|e| Failure::Run(e.to_string()))?;
     let (size, library) = (world.size() as usize, maniple_runtime::mpi::library());
     let answer = if size != args.ranks as usize {
         let ranks = plural(args.ranks as usize, "rank");

@@ -97,7 +97,7 @@ impl Instance {
         self.storage.memory()
     }
 
-    /// The number of bytes of all values.
+    /// The number of bytes of all values, and of the padding around them.
     pub fn bytes(&self) -> usize {
         self.storage.bytes()
     }

@@ -91,8 +91,9 @@ impl Lease {
         // SAFETY: the view borrows this lease mutably and stays within its rectangle; element type, dimension and access
         // were checked (rules 2 and 6). The lease writes, since it allows what writes, so that by rules 3 and 4 nobody
         // else is there meanwhile. That goes for the padding, too, if this is the lease of all.
-        let padding = self.slip.storage.field().padding();
-        let padding = if padding > 0 && self.slip.rect.same_box(self.slip.storage.rect()) { padding } else { 0 };
+        let (whole, room) = (self.slip.storage.rect(), self.slip.storage.room());
+        let padding = whole.lo(0).abs_diff(room.lo(0)) as usize;
+        let padding = if padding > 0 && self.slip.rect.same_box(whole) { padding } else { 0 };
         Ok(unsafe { ViewMut::new(self.slip.storage.base().cast::<T>().add(first), layout, padding) })
     }
 

@@ -82,10 +82,13 @@ impl Storage {
             let bytes = room.bytes(field.size)?;
             Some((room, Bytes::zeroed(bytes)?))
         });
-        let refused = || RegionError::OutOfMemory { field: field.name.into(), rect, size: field.size, memory };
+        let refused = || {
+            let rect = room.unwrap_or(rect);
+            RegionError::OutOfMemory { field: field.name.into(), rect, size: field.size, memory }
+        };
         let (room, zeros) = zeros.ok_or_else(refused)?;
         let (base, owned) = (zeros.base(), Owned::Bytes { _until_dropped: zeros });
-        Ok(Storage { base, bytes: rect.volume() * field.size, rect, room, field, memory, access, owned })
+        Ok(Storage { base, bytes: room.volume() * field.size, rect, room, field, memory, access, owned })
     }
 
     /// A plain storage of the values in a buffer.
@@ -159,7 +162,7 @@ impl Storage {
         self.access
     }
 
-    /// The number of bytes of its elements.
+    /// The number of bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -41,6 +41,20 @@ pub fn launched() -> Option<&'static Launched> {
     FOUND.get_or_init(|| find(|name| std::env::var(name).ok())).as_ref()
 }
 
+/// The launcher whose library this process needs, if only one comes into question: launchers of systems start programs of all.
+pub fn family() -> Option<&'static str> {
+    family_of(|name| std::env::var_os(name).is_some())
+}
+
+fn family_of(is_set: impl Fn(&str) -> bool) -> Option<&'static str> {
+    let of_system = ["SLURM_STEP_NUM_TASKS", "FLUX_JOB_SIZE", "PALS_RANKID"];
+    match () {
+        () if is_set("OMPI_COMM_WORLD_SIZE") => Some(OPEN_MPI),
+        () if of_system.into_iter().any(&is_set) => None,
+        () => is_set("PMI_SIZE").then_some(MPICH),
+    }
+}
+
 /// For the first process of a job of SLURM in which MPI may not find the others: says so. That is a job of an interactive
 /// shell, or one started without a plug-in for MPI.
 pub fn unfound() -> Option<String> {
@@ -65,6 +79,14 @@ fn find(variable: impl Fn(&str) -> Option<String>) -> Option<Launched> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_library_is_that_of_the_launcher_unless_it_starts_programs_of_all() {
+        let of = |set: &[&str]| family_of(|name| set.contains(&name));
+        assert_eq!((of(&[]), of(&["PMI_SIZE"])), (None, Some(MPICH)));
+        assert_eq!((of(&["PMI_SIZE", "FLUX_JOB_SIZE"]), of(&["PMI_SIZE", "SLURM_STEP_NUM_TASKS"])), (None, None));
+        assert_eq!(of(&["OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"]), Some(OPEN_MPI));
+    }
 
     #[test]
     fn finds_the_launcher_and_only_one_of_several_processes() {

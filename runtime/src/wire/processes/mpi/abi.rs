@@ -61,8 +61,10 @@ impl From<Handle> for *mut c_void {
     }
 }
 
-/// How many words of C's type `int` a status takes up at most, in any library.
-pub const STATUS_INTS: usize = 16;
+/// Room for a status of any library, in words of C's type `int`.
+#[repr(C, align(8))]
+#[derive(Default)]
+pub struct Status(pub [c_int; 16]);
 
 /// The constants of a family.
 pub struct Abi {
@@ -94,7 +96,7 @@ impl Abi {
         pointers: true,
         world: Handle::pointer(0x101),
         no_info: Handle::pointer(0x130),
-        errors_return: Handle::pointer(0x142),
+        errors_return: Handle::pointer(0x143),
         byte: Handle::pointer(0x247),
         double: Handle::pointer(0x214),
         sum: Handle::pointer(0x21),
@@ -150,5 +152,63 @@ impl Abi {
             serialized: 2,
             source: 0,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number that a header gives a constant, in a `#define` or an `enum`.
+    fn number(header: &str, name: &str) -> i64 {
+        let of_name = |line: &&str| {
+            let line = line.trim_start();
+            let words = line.strip_prefix("#define").unwrap_or(line).trim_start();
+            words.strip_prefix(name).is_some_and(|rest| rest.starts_with([' ', '\t', '=']))
+        };
+        let line = header.lines().find(of_name);
+        let line = line.unwrap_or_else(|| panic!("{name} in the header")).split("/*").next().unwrap_or_default();
+        let last = line.split(|c: char| !c.is_alphanumeric() && c != '-').rfind(|word| !word.is_empty());
+        let last = last.unwrap_or_else(|| panic!("a number in {line}"));
+        match last.strip_prefix("0x") {
+            Some(digits) => i64::from_str_radix(digits, 16),
+            None => last.parse(),
+        }
+        .unwrap_or_else(|e| panic!("{line}: {e}"))
+    }
+
+    /// `MANIPLE_TEST_MPI_HEADER` names the header of a library for MPI 5, if there is one.
+    #[test]
+    fn constants_are_those_of_the_headers() {
+        let standard = std::env::var("MANIPLE_TEST_MPI_HEADER").unwrap_or_default();
+        let mpich = "/usr/include/x86_64-linux-gnu/mpich/mpi.h".to_owned();
+        for (path, abi) in [(standard, Abi::STANDARD), (mpich, Abi::MPICH)] {
+            let Ok(header) = std::fs::read_to_string(&path) else {
+                eprintln!("SKIPPED: there is no header `{path}`");
+                continue;
+            };
+            let handle = |handle: Handle| match abi.pointers {
+                true => <*mut c_void>::from(handle).addr() as i64,
+                false => c_int::from(handle).into(),
+            };
+            for (name, value) in [
+                ("MPI_COMM_WORLD", handle(abi.world)),
+                ("MPI_INFO_NULL", handle(abi.no_info)),
+                ("MPI_ERRORS_RETURN", handle(abi.errors_return)),
+                ("MPI_BYTE", handle(abi.byte)),
+                ("MPI_DOUBLE", handle(abi.double)),
+                ("MPI_SUM", handle(abi.sum)),
+                ("MPI_PROD", handle(abi.product)),
+                ("MPI_MIN", handle(abi.min)),
+                ("MPI_MAX", handle(abi.max)),
+                ("MPI_ANY_SOURCE", abi.any_source.into()),
+                ("MPI_UNDEFINED", abi.undefined.into()),
+                ("MPI_COMM_TYPE_SHARED", abi.shared.into()),
+                ("MPI_THREAD_SINGLE", abi.single.into()),
+                ("MPI_THREAD_SERIALIZED", abi.serialized.into()),
+            ] {
+                assert_eq!(value, number(&header, name), "{name} in {path}");
+            }
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! The calls of MPI that are made here, in a library that was loaded.
 
-use super::abi::{Abi, Handle, STATUS_INTS};
+use super::abi::{Abi, Handle, Status};
 use std::ffi::{c_char, c_int, c_void};
+use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,6 @@ enum Either {
 
 type In = *const c_void;
 type Out = *mut c_void;
-type Status = *mut [c_int; STATUS_INTS];
 
 /// Defines the table of functions. The function `MPI_Comm_rank` is called `comm_rank`, and so on.
 macro_rules! functions {
@@ -61,16 +61,17 @@ functions! {
     comm_dup(H, *mut H);
     comm_split(H, c_int, c_int, *mut H);
     comm_split_type(H, c_int, c_int, H, *mut H);
+    comm_free(*mut H);
     comm_set_errhandler(H, H);
     isend(In, c_int, H, c_int, c_int, H, *mut H);
     irecv(Out, c_int, H, c_int, c_int, H, *mut H);
     send(In, c_int, H, c_int, c_int, H);
-    recv(Out, c_int, H, c_int, c_int, H, Status);
-    test(*mut H, *mut c_int, Status);
-    wait(*mut H, Status);
-    improbe(c_int, c_int, H, *mut c_int, *mut H, Status);
-    get_count(Status, H, *mut c_int);
-    mrecv(Out, c_int, H, *mut H, Status);
+    recv(Out, c_int, H, c_int, c_int, H, *mut Status);
+    test(*mut H, *mut c_int, *mut Status);
+    wait(*mut H, *mut Status);
+    improbe(c_int, c_int, H, *mut c_int, *mut H, *mut Status);
+    get_count(*mut Status, H, *mut c_int);
+    mrecv(Out, c_int, H, *mut H, *mut Status);
     barrier(H);
     bcast(Out, c_int, H, c_int, H);
     gather(In, c_int, H, Out, c_int, H, c_int, H);
@@ -94,6 +95,14 @@ macro_rules! call {
             Either::Pointers(functions) => (functions.$name)($($argument),*),
         }
     };
+}
+
+/// The same, where MPI gives an error to its handler: with another code than success nothing can be relied on.
+macro_rules! must {
+    ($mpi:expr, $name:ident($($argument:expr),*)) => {{
+        let code = call!($mpi, $name($($argument),*));
+        assert!(code == 0, "{} of {} gave error {code}", stringify!($name), $mpi.version);
+    }};
 }
 
 /// An operation that has been started: a send or a receive.
@@ -128,20 +137,27 @@ impl Mpi {
         Ok(Self { version, path, abi, functions, _library: ManuallyDrop::new(library) })
     }
 
-    /// Initialises MPI, for this thread alone or for one thread at a time. Returns whether it is for any thread then, or
-    /// nothing if MPI was initialised before.
-    pub fn initialise(&self, any_thread: bool) -> Option<bool> {
+    /// Initialises MPI, for this thread alone or for one thread at a time.
+    ///
+    /// # Errors
+    ///
+    /// MPI was initialised before, or can't do this.
+    pub fn initialise(&self, any_thread: bool) -> Result<(), String> {
         let (mut before, mut given) = (0, 0);
         let wanted = if any_thread { self.abi.serialized } else { self.abi.single };
         // SAFETY: MPI reads no arguments of the program that it is not given. A process can do this once.
-        unsafe {
+        let code = unsafe {
             call!(self, initialized(&mut before));
             if before != 0 {
-                return None;
+                return Err("initialised by the program before; remove that call".into());
             }
-            call!(self, init_thread(std::ptr::null_mut(), std::ptr::null_mut(), wanted, &mut given));
+            call!(self, init_thread(std::ptr::null_mut(), std::ptr::null_mut(), wanted, &mut given))
+        };
+        match code {
+            0 if given >= wanted => Ok(()),
+            0 => Err(format!("{} can be used by one thread only", self.version)),
+            _ => Err(format!("{} can't be initialised (error {code})", self.version)),
         }
-        Some(given >= self.abi.serialized)
     }
 
     /// Finalises MPI. Nobody may call it any more.
@@ -152,12 +168,13 @@ impl Mpi {
 
     /// All processes of the job.
     pub fn world(&'static self) -> Communicator {
-        Communicator { mpi: self, handle: self.abi.world }
+        Communicator { mpi: self, handle: self.abi.world, of_a_thread: PhantomData }
     }
 
-    /// Whether the library does what its family promises: constants, sizes, and a message of this process to itself.
-    /// Collective. Returns the first thing that is wrong.
+    /// Whether the library does what its family promises, as far as this process sees it: sizes, and a message to itself.
+    /// Returns the first thing that is wrong. Local, unless the library has put several processes together wrongly.
     pub fn test_itself(&self, all: &Communicator) -> Result<(), String> {
+        static SENT: [u8; 9] = *b"to itself";
         let expect = |what: &str, right: bool, came: String| match right {
             true => Ok(()),
             false => Err(format!("{what}: {came}")),
@@ -171,38 +188,55 @@ impl Mpi {
         }
         let (rank, size) = (all.rank(), all.size());
         expect("ranks", rank < size, format!("this process is rank {rank} of {size}"))?;
-        let n = f64::from(size);
-        for (operation, right) in [
-            (Operation::Sum, n * (n + 1.0) / 2.0),
-            (Operation::Product, if n < 3.0 { n } else { 0.0 }),
-            (Operation::Min, 1.0),
-            (Operation::Max, n),
-        ] {
-            // The third rank makes the product 0, as that of many ranks is too large for a number.
-            let zero = operation == Operation::Product && rank == 2;
-            let (own, mut result) = (if zero { 0.0 } else { f64::from(rank) + 1.0 }, [f64::NAN]);
-            all.all_reduce(&[own], &mut result, operation);
-            expect("an allreduce", result == [right], format!("{operation:?} is {}, not {right}", result[0]))?;
-        }
-        let sent = *b"to itself";
-        let failed = |Failed(code)| format!("a message to itself: error {code}");
-        // SAFETY: The bytes outlive the request, and nobody changes them.
-        let request = unsafe { all.start_send(&sent, rank, 1) }.map_err(failed)?;
+        let failed = |code: c_int| format!("a message to itself: error {code}");
+        // SAFETY: Nobody changes the bytes, which are there for ever.
+        let request = unsafe { all.start_send(&SENT, rank, 1) }.map_err(|Failed(code)| failed(code))?;
         let deadline = Instant::now() + Duration::from_secs(10);
         let came = loop {
-            match all.take(1).map_err(failed)? {
+            match all.take(1).map_err(|(_, Failed(code))| failed(code))? {
                 Some(came) => break came,
                 None => expect("a message to itself", Instant::now() < deadline, "none in 10 s".into())?,
             }
         };
         self.wait(request);
-        let right = came.from == rank && came.bytes == sent;
+        let right = came.from == rank && came.bytes == SENT;
         expect("a message to itself", right, format!("{} bytes from rank {}", came.bytes.len(), came.from))
+    }
+
+    /// Whether operators and divisions of communicators do what they should; collective. Returns the first thing that is wrong,
+    /// which is the same in all processes unless only some of them see it.
+    pub fn test_together(&self, all: &Communicator) -> Result<(), String> {
+        let (rank, n) = (all.rank(), f64::from(all.size()));
+        // So that no product is too large for a number.
+        let factor = [2.0, 3.0].get(rank as usize).copied().unwrap_or(1.0);
+        let own = f64::from(rank) + 1.0;
+        let mut wrong = Vec::new();
+        for (operation, own, right) in [
+            (Operation::Sum, own, n * (n + 1.0) / 2.0),
+            (Operation::Product, factor, if n < 2.0 { 2.0 } else { 6.0 }),
+            (Operation::Min, own, 1.0),
+            (Operation::Max, own, n),
+        ] {
+            let mut result = [f64::NAN];
+            all.all_reduce(&[own], &mut result, operation);
+            if result != [right] {
+                wrong.push(format!("an allreduce: {operation:?} is {}, not {right}", result[0]));
+            }
+        }
+        let (even, host) = (all.of_those(rank % 2 == 0), all.sharing_memory());
+        let sizes = (even.as_ref().map_or(0, Communicator::size), host.size());
+        let expected = if rank % 2 == 0 { all.size().div_ceil(2) } else { 0 };
+        if sizes.0 != expected || sizes.1 == 0 || sizes.1 > all.size() {
+            wrong
+                .push(format!("divided communicators: {} and {} processes, not {expected} and some", sizes.0, sizes.1));
+        }
+        even.into_iter().chain([host]).for_each(Communicator::free);
+        wrong.into_iter().next().map_or(Ok(()), Err)
     }
 
     /// Whether an operation has ended. It must not be asked again.
     pub fn has_ended(&self, Request(request): &mut Request) -> Result<bool, Failed> {
-        let (mut over, mut status) = (0, [0; STATUS_INTS]);
+        let (mut over, mut status) = (0, Status::default());
         // SAFETY: The request has been started and has not ended.
         ok(unsafe { call!(self, test(request.place(), &mut over, &mut status)) })?;
         Ok(over != 0)
@@ -210,9 +244,9 @@ impl Mpi {
 
     /// Waits for the end of an operation.
     pub fn wait(&self, Request(mut request): Request) {
-        let mut status = [0; STATUS_INTS];
+        let mut status = Status::default();
         // SAFETY: The request has been started and has not ended.
-        unsafe { call!(self, wait(request.place(), &mut status)) };
+        unsafe { must!(self, wait(request.place(), &mut status)) };
     }
 }
 
@@ -248,7 +282,12 @@ pub enum Operation {
 }
 
 /// Processes that talk to each other, as in MPI. Calls other than [`rank`](Self::rank), [`size`](Self::size), sends and
-/// receives are collective; all calls may wait. An error in MPI ends the job.
+/// receives are collective; all calls may wait. An error in MPI ends the job. It stays on the thread that uses MPI:
+///
+/// ```compile_fail,E0277
+/// fn sent<T: Send>() {}
+/// sent::<maniple_runtime::mpi::Communicator>();
+/// ```
 ///
 /// # Panics
 ///
@@ -257,6 +296,23 @@ pub enum Operation {
 pub struct Communicator {
     mpi: &'static Mpi,
     handle: Handle,
+    of_a_thread: PhantomData<*const ()>,
+}
+
+impl std::fmt::Debug for Communicator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Communicator(rank {} of {})", self.rank(), self.size())
+    }
+}
+
+/// Where elements begin. MPI has other meanings for addresses that vectors without elements may have.
+fn start_of<T>(elements: &[T]) -> In {
+    static NOTHING: u64 = 0;
+    if elements.is_empty() { (&raw const NOTHING).cast() } else { elements.as_ptr().cast() }
+}
+
+fn start_of_mut<T>(elements: &mut [T]) -> Out {
+    if elements.is_empty() { start_of(elements).cast_mut() } else { elements.as_mut_ptr().cast() }
 }
 
 /// So many elements as MPI counts them.
@@ -269,7 +325,7 @@ impl Communicator {
     pub fn rank(&self) -> u32 {
         let mut rank = 0;
         // SAFETY: A communicator of this library, as in all calls below.
-        unsafe { call!(self.mpi, comm_rank(self.handle.into(), &mut rank)) };
+        unsafe { must!(self.mpi, comm_rank(self.handle.into(), &mut rank)) };
         rank as u32
     }
 
@@ -277,7 +333,7 @@ impl Communicator {
     pub fn size(&self) -> u32 {
         let mut size = 0;
         // SAFETY: As in `rank`.
-        unsafe { call!(self.mpi, comm_size(self.handle.into(), &mut size)) };
+        unsafe { must!(self.mpi, comm_size(self.handle.into(), &mut size)) };
         size as u32
     }
 
@@ -302,36 +358,42 @@ impl Communicator {
     fn made(&self, make: impl FnOnce(&mut Handle)) -> Self {
         let mut handle = Handle::NONE;
         make(&mut handle);
-        Self { mpi: self.mpi, handle }
+        Self { mpi: self.mpi, handle, of_a_thread: PhantomData }
     }
 
     /// The same processes, whose messages do not meet those of this communicator.
-    pub fn duplicate(&self) -> Self {
+    pub(super) fn duplicate(&self) -> Self {
         // SAFETY: As in `rank`; so in the next calls.
-        self.made(|made| unsafe { _ = call!(self.mpi, comm_dup(self.handle.into(), made.place())) })
+        self.made(|made| unsafe { must!(self.mpi, comm_dup(self.handle.into(), made.place())) })
     }
 
     /// The processes that share memory with this one, in the order of their ranks.
-    pub fn sharing_memory(&self) -> Self {
+    pub(super) fn sharing_memory(&self) -> Self {
         let (abi, key) = (&self.mpi.abi, self.rank() as c_int);
         self.made(|made| unsafe {
-            _ = call!(self.mpi, comm_split_type(self.handle.into(), abi.shared, key, abi.no_info.into(), made.place()))
+            must!(self.mpi, comm_split_type(self.handle.into(), abi.shared, key, abi.no_info.into(), made.place()))
         })
     }
 
     /// The processes that give true, for each of them.
-    pub fn of_those(&self, is_one: bool) -> Option<Self> {
+    pub(super) fn of_those(&self, is_one: bool) -> Option<Self> {
         let colour = if is_one { 0 } else { self.mpi.abi.undefined };
         let made = self.made(|made| unsafe {
-            _ = call!(self.mpi, comm_split(self.handle.into(), colour, 0, made.place()));
+            must!(self.mpi, comm_split(self.handle.into(), colour, 0, made.place()));
         });
         is_one.then_some(made)
     }
 
+    /// Gives up a communicator that was made from another one; collective.
+    pub(super) fn free(mut self) {
+        // SAFETY: As in `rank`. The program has copies of the world's communicator only.
+        unsafe { must!(self.mpi, comm_free(self.handle.place())) };
+    }
+
     /// Lets calls with this communicator return errors.
-    pub fn return_errors(&self) {
+    pub(super) fn return_errors(&self) {
         // SAFETY: As in `rank`.
-        unsafe { call!(self.mpi, comm_set_errhandler(self.handle.into(), self.mpi.abi.errors_return.into())) };
+        unsafe { must!(self.mpi, comm_set_errhandler(self.handle.into(), self.mpi.abi.errors_return.into())) };
     }
 
     /// Starts to send bytes.
@@ -339,9 +401,9 @@ impl Communicator {
     /// # Safety
     ///
     /// The bytes stay where they are, and as they are, until the request has ended.
-    pub unsafe fn start_send(&self, bytes: &[u8], to: u32, tag: c_int) -> Result<Request, Failed> {
+    pub(super) unsafe fn start_send(&self, bytes: &[u8], to: u32, tag: c_int) -> Result<Request, Failed> {
         let (mut request, byte) = (Handle::NONE, self.mpi.abi.byte);
-        let (from, len, to) = (bytes.as_ptr().cast(), count(bytes.len()), to as c_int);
+        let (from, len, to) = (start_of(bytes), count(bytes.len()), to as c_int);
         let all = self.handle;
         // SAFETY: As in `rank`, and the caller keeps the bytes.
         ok(unsafe { call!(self.mpi, isend(from, len, byte.into(), to, tag, all.into(), request.place())) })?;
@@ -353,9 +415,9 @@ impl Communicator {
     /// # Safety
     ///
     /// Nobody else uses the bytes until the request has ended.
-    pub unsafe fn start_receive(&self, bytes: &mut [u8], from: u32, tag: c_int) -> Result<Request, Failed> {
+    pub(super) unsafe fn start_receive(&self, bytes: &mut [u8], from: u32, tag: c_int) -> Result<Request, Failed> {
         let (mut request, byte) = (Handle::NONE, self.mpi.abi.byte);
-        let (into, len, from) = (bytes.as_mut_ptr().cast(), count(bytes.len()), from as c_int);
+        let (into, len, from) = (start_of_mut(bytes), count(bytes.len()), from as c_int);
         let all = self.handle;
         // SAFETY: As in `rank`, and the caller keeps the bytes.
         ok(unsafe { call!(self.mpi, irecv(into, len, byte.into(), from, tag, all.into(), request.place())) })?;
@@ -363,21 +425,30 @@ impl Communicator {
     }
 
     /// Takes a message with this tag, if one has come. Does not wait.
-    pub fn take(&self, tag: c_int) -> Result<Option<Came>, Failed> {
-        let (mut found, mut message, mut status, mut len) = (0, Handle::NONE, [0; STATUS_INTS], 0);
+    ///
+    /// # Errors
+    ///
+    /// With the sender of the message, if one had come.
+    pub(super) fn take(&self, tag: c_int) -> Result<Option<Came>, (Option<u32>, Failed)> {
+        let (mut found, mut message, mut status, mut len) = (0, Handle::NONE, Status::default(), -1);
         let (any, byte, all) = (self.mpi.abi.any_source, self.mpi.abi.byte, self.handle);
-        // SAFETY: The message is received once, into as many bytes as it has.
-        unsafe {
-            ok(call!(self.mpi, improbe(any, tag, all.into(), &mut found, message.place(), &mut status)))?;
+        // SAFETY: As in `rank`; the message is received once, into as many bytes as it has.
+        let (from, bytes, code) = unsafe {
+            ok(call!(self.mpi, improbe(any, tag, all.into(), &mut found, message.place(), &mut status)))
+                .map_err(|failed| (None, failed))?;
             if found == 0 {
                 return Ok(None);
             }
-            call!(self.mpi, get_count(&mut status, byte.into(), &mut len));
-            let mut bytes = vec![0; len as usize];
-            let from = status[self.mpi.abi.source] as u32;
-            ok(call!(self.mpi, mrecv(bytes.as_mut_ptr().cast(), len, byte.into(), message.place(), &mut status)))?;
-            Ok(Some(Came { from, bytes }))
-        }
+            let from = status.0[self.mpi.abi.source] as u32;
+            let code = call!(self.mpi, get_count(&mut status, byte.into(), &mut len));
+            let len = usize::try_from(len).map_err(|_| (Some(from), Failed(code)))?;
+            let mut bytes = vec![0; len];
+            let into = start_of_mut(&mut bytes);
+            let code = call!(self.mpi, mrecv(into, count(len), byte.into(), message.place(), &mut status));
+            (from, bytes, code)
+        };
+        ok(code).map_err(|failed| (Some(from), failed))?;
+        Ok(Some(Came { from, bytes }))
     }
 
     /// Starts to gather bytes of each process, so many of each and to these places in `all`: at the first one, or at all.
@@ -386,7 +457,7 @@ impl Communicator {
     ///
     /// Everything stays where it is, and is used by nobody else, until the request has ended. At whoever gets them, `all` has
     /// room for all.
-    pub unsafe fn start_gather(
+    pub(super) unsafe fn start_gather(
         &self,
         own: &[u8],
         all: &mut [u8],
@@ -394,7 +465,7 @@ impl Communicator {
         for_all: bool,
     ) -> Result<Request, Failed> {
         let (mut request, byte, of) = (Handle::NONE, self.mpi.abi.byte, self.handle);
-        let (from, len, into) = (own.as_ptr().cast(), count(own.len()), all.as_mut_ptr().cast());
+        let (from, len, into) = (start_of(own), count(own.len()), start_of_mut(all));
         let (counts, places) = (counts.as_ptr(), places.as_ptr());
         // SAFETY: As in `rank`, and the caller keeps the bytes.
         ok(unsafe {
@@ -417,34 +488,35 @@ impl Communicator {
         let (datatype, count) = self.datatype::<T>(elements.len());
         // SAFETY: As in `rank`; so in the next calls, whose memory is as long as MPI is told.
         unsafe {
-            call!(
-                self.mpi,
-                send(elements.as_ptr().cast(), count, datatype.into(), to as c_int, tag, self.handle.into())
-            )
+            must!(self.mpi, send(start_of(elements), count, datatype.into(), to as c_int, tag, self.handle.into()))
         };
     }
 
     /// Receives as many elements of another process.
     pub fn receive<T: Element>(&self, elements: &mut [T], from: u32, tag: i32) {
-        let ((datatype, count), mut status) = (self.datatype::<T>(elements.len()), [0; STATUS_INTS]);
-        let (into, from) = (elements.as_mut_ptr().cast(), from as c_int);
-        unsafe { call!(self.mpi, recv(into, count, datatype.into(), from, tag, self.handle.into(), &mut status)) };
+        let ((datatype, count), mut status) = (self.datatype::<T>(elements.len()), Status::default());
+        let (into, from) = (start_of_mut(elements), from as c_int);
+        unsafe { must!(self.mpi, recv(into, count, datatype.into(), from, tag, self.handle.into(), &mut status)) };
     }
 
     /// Is ready to receive these elements, each from a process and with a tag, while it does `body`. Then waits for them.
     pub fn receive_beside<T: Element, const N: usize>(&self, receives: [(&mut [T], u32, i32); N], body: impl FnOnce()) {
-        /// Waits for what is left, also when `body` panics.
+        /// Waits for what is left. If `body` has panicked it ends the process: what MPI goes on to write to is given up, and what others
+        /// wait for may not have been sent.
         struct All(&'static Mpi, Vec<Request>);
         impl Drop for All {
             fn drop(&mut self) {
+                if std::thread::panicking() {
+                    std::process::abort();
+                }
                 self.1.drain(..).for_each(|request| self.0.wait(request));
             }
         }
         let mut all = All(self.mpi, Vec::with_capacity(N));
         for (elements, from, tag) in receives {
             let ((datatype, count), mut request) = (self.datatype::<T>(elements.len()), Handle::NONE);
-            let (into, from, of) = (elements.as_mut_ptr().cast(), from as c_int, self.handle);
-            unsafe { call!(self.mpi, irecv(into, count, datatype.into(), from, tag, of.into(), request.place())) };
+            let (into, from, of) = (start_of_mut(elements), from as c_int, self.handle);
+            unsafe { must!(self.mpi, irecv(into, count, datatype.into(), from, tag, of.into(), request.place())) };
             all.1.push(Request(request));
         }
         body();
@@ -452,14 +524,14 @@ impl Communicator {
 
     /// Returns when all processes have called it.
     pub fn barrier(&self) {
-        unsafe { call!(self.mpi, barrier(self.handle.into())) };
+        unsafe { must!(self.mpi, barrier(self.handle.into())) };
     }
 
     /// Gives all processes the elements of process `root`.
     pub fn broadcast<T: Element>(&self, elements: &mut [T], root: u32) {
         let (datatype, count) = self.datatype::<T>(elements.len());
-        let into = elements.as_mut_ptr().cast();
-        unsafe { call!(self.mpi, bcast(into, count, datatype.into(), root as c_int, self.handle.into())) };
+        let into = start_of_mut(elements);
+        unsafe { must!(self.mpi, bcast(into, count, datatype.into(), root as c_int, self.handle.into())) };
     }
 
     /// At process `root`, room for as many elements as all have.
@@ -473,39 +545,39 @@ impl Communicator {
     pub fn gather<T: Element>(&self, own: &[T], all: &mut [T], root: u32) {
         self.expect_room(own, all, Some(root));
         let (datatype, count) = self.datatype::<T>(own.len());
-        let (from, into, root) = (own.as_ptr().cast(), all.as_mut_ptr().cast(), root as c_int);
+        let (from, into, root) = (start_of(own), start_of_mut(all), root as c_int);
         let (of, each) = (self.handle, datatype);
-        unsafe { call!(self.mpi, gather(from, count, each.into(), into, count, each.into(), root, of.into())) };
+        unsafe { must!(self.mpi, gather(from, count, each.into(), into, count, each.into(), root, of.into())) };
     }
 
     /// Gives each process the elements of all, in the order of their ranks.
     pub fn all_gather<T: Element>(&self, own: &[T], all: &mut [T]) {
         self.expect_room(own, all, None);
         let (each, count) = self.datatype::<T>(own.len());
-        let (from, into, of) = (own.as_ptr().cast(), all.as_mut_ptr().cast(), self.handle);
-        unsafe { call!(self.mpi, allgather(from, count, each.into(), into, count, each.into(), of.into())) };
+        let (from, into, of) = (start_of(own), start_of_mut(all), self.handle);
+        unsafe { must!(self.mpi, allgather(from, count, each.into(), into, count, each.into(), of.into())) };
     }
 
     /// Gives each process its block of the elements at process `root`. The others may leave `all` empty.
     pub fn scatter<T: Element>(&self, all: &[T], own: &mut [T], root: u32) {
         self.expect_room(own, all, Some(root));
         let (each, count) = self.datatype::<T>(own.len());
-        let (from, into, root, of) = (all.as_ptr().cast(), own.as_mut_ptr().cast(), root as c_int, self.handle);
-        unsafe { call!(self.mpi, scatter(from, count, each.into(), into, count, each.into(), root, of.into())) };
+        let (from, into, root, of) = (start_of(all), start_of_mut(own), root as c_int, self.handle);
+        unsafe { must!(self.mpi, scatter(from, count, each.into(), into, count, each.into(), root, of.into())) };
     }
 
     /// Gives each process a block of the elements of each.
     pub fn all_to_all<T: Element>(&self, given: &[T], received: &mut [T]) {
-        assert_eq!(given.len(), received.len(), "as many elements as are given");
+        let fit = given.len() == received.len() && given.len().is_multiple_of(self.size() as usize);
+        assert!(fit, "a block of the same length for each process, given and received");
         let (each, count) = self.datatype::<T>(given.len() / self.size() as usize);
-        let (from, into, of) = (given.as_ptr().cast(), received.as_mut_ptr().cast(), self.handle);
-        unsafe { call!(self.mpi, alltoall(from, count, each.into(), into, count, each.into(), of.into())) };
+        let (from, into, of) = (start_of(given), start_of_mut(received), self.handle);
+        unsafe { must!(self.mpi, alltoall(from, count, each.into(), into, count, each.into(), of.into())) };
     }
 
     /// What a reduction is told: where elements are and go, how many, of which datatype, and the operator.
     fn reduction(&self, own: &[f64], result: &mut [f64], with: Operation) -> (In, Out, c_int, Handle, Handle) {
-        let (own, result, elements) = (own.as_ptr(), result.as_mut_ptr(), count(own.len()));
-        (own.cast(), result.cast(), elements, self.mpi.abi.double, self.operation(with))
+        (start_of(own), start_of_mut(result), count(own.len()), self.mpi.abi.double, self.operation(with))
     }
 
     /// Combines the elements of all processes at process `root`. The others may leave `result` empty.
@@ -513,14 +585,14 @@ impl Communicator {
         assert!(own.len() == result.len() || root != self.rank(), "as many elements as are combined");
         let (from, into, count, each, with) = self.reduction(own, result, with);
         let (root, of) = (root as c_int, self.handle);
-        unsafe { call!(self.mpi, reduce(from, into, count, each.into(), with.into(), root, of.into())) };
+        unsafe { must!(self.mpi, reduce(from, into, count, each.into(), with.into(), root, of.into())) };
     }
 
     /// Combines the elements of all processes, for all.
     pub fn all_reduce(&self, own: &[f64], result: &mut [f64], with: Operation) {
         assert_eq!(own.len(), result.len(), "as many elements as are combined");
         let (from, into, count, each, with) = self.reduction(own, result, with);
-        unsafe { call!(self.mpi, allreduce(from, into, count, each.into(), with.into(), self.handle.into())) };
+        unsafe { must!(self.mpi, allreduce(from, into, count, each.into(), with.into(), self.handle.into())) };
     }
 
     /// Combines the elements of all processes, and gives each its block of the result.
@@ -528,20 +600,20 @@ impl Communicator {
         self.expect_room(result, own, None);
         let (from, into, _, each, with) = self.reduction(own, result, with);
         let (count, of) = (count(result.len()), self.handle);
-        unsafe { call!(self.mpi, reduce_scatter_block(from, into, count, each.into(), with.into(), of.into())) };
+        unsafe { must!(self.mpi, reduce_scatter_block(from, into, count, each.into(), with.into(), of.into())) };
     }
 
     /// Combines the elements of this process and of those before it.
     pub fn scan(&self, own: &[f64], result: &mut [f64], with: Operation) {
         assert_eq!(own.len(), result.len(), "as many elements as are combined");
         let (from, into, count, each, with) = self.reduction(own, result, with);
-        unsafe { call!(self.mpi, scan(from, into, count, each.into(), with.into(), self.handle.into())) };
+        unsafe { must!(self.mpi, scan(from, into, count, each.into(), with.into(), self.handle.into())) };
     }
 
     /// Combines the elements of the processes before this one. At process 0 the result is whatever MPI leaves there.
     pub fn exclusive_scan(&self, own: &[f64], result: &mut [f64], with: Operation) {
         assert_eq!(own.len(), result.len(), "as many elements as are combined");
         let (from, into, count, each, with) = self.reduction(own, result, with);
-        unsafe { call!(self.mpi, exscan(from, into, count, each.into(), with.into(), self.handle.into())) };
+        unsafe { must!(self.mpi, exscan(from, into, count, each.into(), with.into(), self.handle.into())) };
     }
 }

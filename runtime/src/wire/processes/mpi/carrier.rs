@@ -5,8 +5,8 @@
 
 use super::super::link::{Carrier, Frame, FramePart, Leaving, News};
 use super::super::lobby::Lobby;
-use super::World;
-use super::calls::{Came, Communicator, Failed, Request};
+use super::calls::{Came, Failed, Request};
+use super::{Shared, World};
 use crate::Error;
 use crate::message::Bulk;
 use maniple_regions::Buffer;
@@ -36,7 +36,7 @@ const HOST_LEFT: u8 = 3;
 
 pub struct MpiCarrier {
     world: &'static World,
-    all: Communicator,
+    all: Shared,
     /// Frames that MPI has not been given yet: the kind, and to whom.
     queue: (crossbeam_channel::Sender<Queued>, crossbeam_channel::Receiver<Queued>),
     state: Mutex<State>,
@@ -74,7 +74,7 @@ struct Arriving {
 }
 
 impl MpiCarrier {
-    pub fn new(world: &'static World, all: Communicator, lobby: Arc<Lobby>, others: Vec<u32>) -> Self {
+    pub fn new(world: &'static World, all: Shared, lobby: Arc<Lobby>, others: Vec<u32>) -> Self {
         all.return_errors();
         Self { world, all, queue: crossbeam_channel::unbounded(), state: Mutex::default(), lobby, others }
     }
@@ -239,7 +239,11 @@ impl MpiCarrier {
 
     /// Takes a head that has come, and lets MPI receive the parts of its frame. False if there is none.
     fn receive_head(&self, state: &mut State) -> bool {
-        let Ok(Some(Came { from, bytes: head })) = self.all.take(HEAD) else { return false };
+        let Came { from, bytes: head } = match self.all.take(HEAD) {
+            Ok(Some(came)) => came,
+            Err((Some(from), failed)) => return self.check::<()>(from, Err(failed)).is_some(),
+            Ok(None) | Err((None, _)) => return false,
+        };
         let Some((kind, lens, start)) = lens_of(&head) else { return true };
         let parts = lens.iter().map(|len| FramePart::Bulk(Bulk::Buffer(Buffer::zeroed(*len as usize)))).collect();
         let frame = Frame { head: head[start..].to_vec(), parts, tell: None };

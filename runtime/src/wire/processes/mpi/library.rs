@@ -1,6 +1,6 @@
 //! Finds and loads the MPI library of the launcher that has started this process.
 
-use super::super::launcher::{self, launched};
+use super::super::launcher::{self, MPICH, OPEN_MPI, launched};
 use super::abi::Abi;
 use super::calls::Mpi;
 use crate::Error;
@@ -11,25 +11,28 @@ use std::path::{Path, PathBuf};
 /// Names the library, in place of the launcher's.
 pub const VARIABLE: &str = "MANIPLE_MPI";
 
-/// The names of libraries: those with the standard's interface, of Open MPI, and of MPICH and its relatives, the last
-/// three of Debian and of Cray.
-const NAMES: [&str; 9] = [
-    "libmpi_abi.so.1",
-    "libmpi_abi.so.0",
-    "libmpi.so.40",
-    "libmpi.so.80",
-    "libmpi.so.12",
-    "libmpi.so",
-    "libmpich.so.12",
-    "libmpi_cray.so.12",
-    "libmpi_gnu.so.12",
+/// The names of libraries, and the launcher that they belong to if the name says so. The last one may be anybody's.
+const NAMES: [(&str, Option<&str>); 6] = [
+    ("libmpi_abi.so.1", None),
+    ("libmpi.so.40", Some(OPEN_MPI)),
+    ("libmpi.so.80", Some(OPEN_MPI)),
+    ("libmpi.so.12", Some(MPICH)),
+    // Debian's.
+    ("libmpich.so.12", Some(MPICH)),
+    ("libmpi.so", None),
 ];
 
-/// What programs of launchers have in their names, as `mpirun`, `orted`, `prterun`, `hydra_pmi_proxy` and `slurmstepd` do.
-const LAUNCHERS: [&str; 5] = ["mpi", "orte", "prte", "hydra", "slurm"];
+/// How the names of MPICH's relatives begin that have a compiler in their name, such as `libmpi_gnu_123.so.12`.
+const OF_COMPILERS: [&str; 4] = ["libmpi_gnu", "libmpi_cray", "libmpi_intel", "libmpi_amd"];
+
+/// How the names of launchers begin: `mpirun`, `mpiexec.hydra`, `orterun`, `orted`, `prterun`, `hydra_pmi_proxy` and others.
+const LAUNCHERS: [&str; 5] = ["mpirun", "mpiexec", "orte", "prte", "hydra_"];
 
 /// The most bytes of a library's version.
 const LONGEST_VERSION: usize = 8192;
+
+/// Has `dlopen` find what is loaded already, and load nothing.
+const RTLD_NOLOAD: c_int = 4;
 
 /// Loads the library that [`VARIABLE`] names, or that of the launcher.
 ///
@@ -41,40 +44,85 @@ pub fn load() -> Result<Mpi, Error> {
         Error::misuse("a run on MPI", "an MPI library: Open MPI, MPICH or a relative of it, or one for MPI 5", came)
     };
     if let Some(path) = std::env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
-        let found = Candidate::open(Path::new(&path)).and_then(Candidate::load);
+        let found = Candidate::open(Path::new(&path), RTLD_NOW).and_then(Candidate::load);
         return found.map_err(|why| unusable(format!("{VARIABLE}={}: {why}", path.display())));
     }
-    let mut tried = Vec::new();
-    // One that belongs to the launcher, as far as is known, and then any: launchers of some systems start all.
-    for only_of_launcher in [true, false] {
-        for path in paths() {
-            match Candidate::open(&path) {
-                Ok(candidate) if only_of_launcher && !candidate.is_of_launcher() => {}
-                Ok(candidate) => return candidate.load().map_err(|why| unusable(format!("{}: {why}", path.display()))),
-                // Names without a folder are looked up by the loader, which says that it has found none.
-                Err(why) if path.is_absolute() && !tried.contains(&why) => tried.push(why),
-                Err(_) => {}
+    let launcher = launcher::family();
+    let mut refused = Vec::new();
+    // Those of the launcher, as far as is known, and then any: launchers of some systems start programs of all.
+    let mut rest = Vec::new();
+    for (path, flags, family) in candidates() {
+        if launcher.is_some() && family.is_some() && launcher != family {
+            rest.push((path, flags));
+            continue;
+        }
+        match Candidate::open(&path, flags) {
+            Ok(candidate) if launcher.is_some_and(|launcher| launcher != candidate.family()) => {
+                rest.push((path, flags))
             }
+            found => match found.and_then(Candidate::load) {
+                Ok(mpi) => return Ok(mpi),
+                Err(why) => refused.extend(worth_saying(&path, why)),
+            },
         }
     }
-    let mut came =
-        "none: install one (on Debian, as root: apt-get install openmpi-bin), or name its file with ".to_owned();
-    came += VARIABLE;
-    tried.iter().for_each(|why| came += &format!("; {why}"));
+    for (path, flags) in rest {
+        match Candidate::open(&path, flags).and_then(Candidate::load) {
+            Ok(mpi) => return Ok(mpi),
+            Err(why) => refused.extend(worth_saying(&path, why)),
+        }
+    }
+    refused.dedup();
+    let none = || {
+        let install = "none; install one (on Debian, as root: apt-get install openmpi-bin)";
+        format!("{install}, or name its file with {VARIABLE}")
+    };
+    let came =
+        if refused.is_empty() { none() } else { format!("{}; or name its file with {VARIABLE}", refused.join("; ")) };
     Err(unusable(launched().map_or(came.clone(), |job| job.explained(came))))
 }
 
-/// Where the library may be: beside the launchers among this process's ancestors, and where the loader finds it.
-fn paths() -> impl Iterator<Item = PathBuf> {
-    let folders = ancestors().filter_map(|program| {
+/// Why a library can't be used, unless the loader has not even found one of this name.
+fn worth_saying(path: &Path, why: String) -> Option<String> {
+    let missing = why.starts_with(&*path.to_string_lossy()) && why.contains("No such file");
+    (!missing && !why.contains("not loaded")).then(|| format!("{}: {why}", path.display()))
+}
+
+/// Where the library may be, with the launcher that it belongs to if that is known: loaded already, beside the launchers among
+/// this process's ancestors, in the folders of `LD_LIBRARY_PATH`, and wherever else the loader looks.
+fn candidates() -> impl Iterator<Item = (PathBuf, c_int, Option<&'static str>)> {
+    let bare = |flags| NAMES.map(|(name, family)| (PathBuf::from(name), flags, family));
+    let search = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let listed: Vec<PathBuf> = std::env::split_paths(&search).filter(|folder| folder.is_absolute()).collect();
+    let folders = beside_launchers().chain(listed);
+    let loaded = bare(RTLD_NOW | RTLD_NOLOAD).into_iter();
+    loaded.chain(folders.flat_map(|folder| within(&folder))).chain(bare(RTLD_NOW))
+}
+
+/// The libraries in a folder.
+fn within(folder: &Path) -> Vec<(PathBuf, c_int, Option<&'static str>)> {
+    let mut found: Vec<_> = NAMES.iter().map(|(name, family)| (folder.join(name), RTLD_NOW, *family)).collect();
+    let names = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok());
+    let of_compilers =
+        names.filter(|name| name.ends_with(".so.12") && OF_COMPILERS.iter().any(|start| name.starts_with(start)));
+    found.extend(of_compilers.map(|name| (folder.join(name), RTLD_NOW, Some(MPICH))));
+    found.retain(|(path, ..)| path.exists());
+    found
+}
+
+/// The folders of libraries beside the launchers among this process's ancestors.
+fn beside_launchers() -> impl Iterator<Item = PathBuf> {
+    let prefixes = ancestors().filter_map(|program| {
         let name = program.file_name()?.to_str()?;
-        LAUNCHERS.iter().any(|part| name.contains(part)).then_some(())?;
+        LAUNCHERS.iter().any(|start| name.starts_with(start)).then_some(())?;
         Some(program.parent()?.parent()?.to_owned())
     });
     let multiarch = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
-    let within = move |prefix: PathBuf| ["lib", "lib64", &multiarch].map(|folder| prefix.join(folder));
-    let beside = folders.flat_map(within).flat_map(|folder| NAMES.map(|name| folder.join(name)));
-    beside.filter(|path| path.exists()).chain(NAMES.map(PathBuf::from))
+    prefixes.flat_map(move |prefix| ["lib", "lib64", &multiarch].map(|folder| prefix.join(folder)))
 }
 
 /// The programs of the parent of this process, of its parent, and so on, as far as they may be seen.
@@ -88,17 +136,22 @@ fn ancestors() -> impl Iterator<Item = PathBuf> {
     pids.filter_map(|pid| std::fs::read_link(format!("/proc/{pid}/exe")).ok())
 }
 
-/// A library that has been opened, but is not visible to others yet.
+/// A library that has been opened, but whose functions no other one sees yet.
 struct Candidate {
     library: Library,
     path: PathBuf,
-    version: String,
+    /// All that the library says of its version.
+    text: String,
 }
 
 impl Candidate {
-    fn open(path: &Path) -> Result<Self, String> {
+    fn open(path: &Path, flags: c_int) -> Result<Self, String> {
         // SAFETY: The constructors of a library of MPI do nothing that disturbs this process.
-        let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(|e| e.to_string())?;
+        let library =
+            unsafe { Library::open(Some(path), flags | RTLD_LOCAL) }.map_err(|e| match flags & RTLD_NOLOAD {
+                0 => e.to_string(),
+                _ => "not loaded".to_owned(),
+            })?;
         let mut text = [0u8; LONGEST_VERSION + 1];
         let mut len: c_int = 0;
         // SAFETY: The standard gives this function these parameters, and allows the call at any time.
@@ -107,55 +160,56 @@ impl Candidate {
                 *library.get(b"MPI_Get_library_version\0").map_err(|_| "not a library of MPI 3 or later".to_owned())?;
             version(text.as_mut_ptr().cast(), &mut len);
         }
-        let text = CStr::from_bytes_until_nul(&text).unwrap_or_default().to_string_lossy();
+        let text = CStr::from_bytes_until_nul(&text).unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Self { library, path: path.to_owned(), text })
+    }
+
+    /// The launcher that it belongs to.
+    fn family(&self) -> &'static str {
+        if self.text.starts_with(OPEN_MPI) { OPEN_MPI } else { MPICH }
+    }
+
+    /// Its name and number.
+    fn version(&self) -> String {
         // Open MPI goes on with who built it, MPICH with tables.
-        let name = text.split([',', '\n']).next().unwrap_or_default();
-        let version = name.split_whitespace().collect::<Vec<_>>().join(" ");
-        Ok(Self { library, path: path.to_owned(), version })
-    }
-
-    /// Whether this is a library that the launcher has started processes for.
-    fn is_of_launcher(&self) -> bool {
-        launched().is_none_or(|job| match job.by {
-            launcher::OPEN_MPI => self.is_open_mpi(),
-            launcher::MPICH => !self.is_open_mpi(),
-            _ => true,
-        })
-    }
-
-    fn is_open_mpi(&self) -> bool {
-        self.version.starts_with("Open MPI")
+        let name = self.text.split([',', '\n']).next().unwrap_or_default().replace("Version:", "");
+        name.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     fn load(self) -> Result<Mpi, String> {
-        let Self { library, path, version } = self;
-        let abi = abi_of(&library, &version)?;
+        let version = self.version();
+        let abi = self.abi().map_err(|why| format!("{version} {why}"))?;
         // Parts that Open MPI loads later need its own functions.
         // SAFETY: It is loaded already.
-        let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) }.map_err(|e| e.to_string())?;
-        let path = path.display().to_string();
+        let library = unsafe { Library::open(Some(&self.path), RTLD_NOW | RTLD_GLOBAL) }.map_err(|e| e.to_string())?;
+        let path = self.path.display().to_string();
         Mpi::new(library, abi, version.clone(), path).map_err(|name| format!("{version} has no {name}"))
     }
-}
 
-/// The family of a library.
-fn abi_of(library: &Library, version: &str) -> Result<Abi, String> {
-    let (mut major, mut minor): (c_int, c_int) = (-1, -1);
-    // SAFETY: The standard gives this function these parameters, and allows the call at any time.
-    unsafe {
-        type Version = unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;
-        if let Ok(abi_version) = library.get::<Version>(b"MPI_Abi_get_version\0") {
-            abi_version(&mut major, &mut minor);
+    /// The family of its binary interface.
+    fn abi(&self) -> Result<Abi, String> {
+        let (mut major, mut minor): (c_int, c_int) = (-1, -1);
+        // SAFETY: The standard gives this function these parameters, and allows the call at any time.
+        unsafe {
+            type Version = unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;
+            if let Ok(abi_version) = self.library.get::<Version>(b"MPI_Abi_get_version\0") {
+                abi_version(&mut major, &mut minor);
+            }
         }
-    }
-    // SAFETY: Only the object's address is used.
-    let object = |name: &str| unsafe { library.get::<*mut c_void>(name.as_bytes()) }.map(|object| object.into_raw());
-    match major {
-        // Libraries with an interface of their own give -1 here.
-        1 => Ok(Abi::STANDARD),
-        2.. => Err(format!("{version} has version {major} of MPI's binary interface; this program knows version 1")),
-        _ if object("ompi_mpi_comm_world").is_ok() => Abi::open_mpi(object).map_err(|e| e.to_string()),
-        _ if ["MPICH", "Intel", "MVAPICH", "Cray"].iter().any(|name| version.contains(name)) => Ok(Abi::MPICH),
-        _ => Err(format!("{version} is not known; libraries with MPI's own binary interface are (libmpi_abi)")),
+        let object = |name: &str| {
+            // SAFETY: Only the object's address is used.
+            unsafe { self.library.get::<*mut c_void>(name.as_bytes()) }.map(|object| object.into_raw())
+        };
+        let named_for_it = self.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libmpi_abi"));
+        match major {
+            1 => Ok(Abi::STANDARD),
+            // Libraries with an interface of their own give -1.
+            major if major >= 0 || named_for_it => {
+                Err(format!("has version {major} of MPI's binary interface, and this program knows version 1"))
+            }
+            _ if object("ompi_mpi_comm_world").is_ok() => Abi::open_mpi(object).map_err(|e| e.to_string()),
+            _ if ["MPICH", "Intel", "MVAPICH"].iter().any(|name| self.text.contains(name)) => Ok(Abi::MPICH),
+            _ => Err("is not known; libraries with the binary interface of MPI 5 (libmpi_abi) are".into()),
+        }
     }
 }

@@ -20,6 +20,7 @@ use carrier::MpiCarrier;
 use rustix::process::{Pid, getpid};
 use rustix::thread::gettid;
 use std::ffi::c_int;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -58,15 +59,30 @@ extern "C" fn finalise() {
     }
 }
 
+/// A communicator that any thread may use, one at a time.
+struct Shared(Communicator);
+
+// SAFETY: Whoever uses it holds the lock of `World`, and MPI was initialised for any thread, one at a time.
+unsafe impl Send for Shared {}
+// SAFETY: As for `Send`.
+unsafe impl Sync for Shared {}
+
+impl Deref for Shared {
+    type Target = Communicator;
+    fn deref(&self) -> &Communicator {
+        &self.0
+    }
+}
+
 /// The processes of a launcher.
 struct World {
     mpi: &'static Mpi,
     /// All processes of the job, apart from what the program sends.
-    all: Communicator,
+    all: Shared,
     rank: u32,
     size: u32,
-    /// Whether any thread may call MPI, one at a time.
-    any_thread: bool,
+    /// Whether the thread that has initialised MPI uses it alone.
+    alone: bool,
     /// Held during each call of MPI.
     calls: Mutex<()>,
 }
@@ -79,51 +95,51 @@ impl World {
     /// # Errors
     ///
     /// There is no library of MPI, it can't be used, or the launcher belongs to another one.
-    fn here(any_thread: bool) -> Result<&'static Self, Error> {
-        let world = WORLD.get_or_init(|| Self::join(any_thread)).as_ref().map_err(Clone::clone)?;
-        if any_thread && !world.any_thread {
-            let came = "initialised for the thread that did it, or a library that can no more";
-            return Err(Error::misuse("threads and MPI", "MPI for one thread at a time (MPI_THREAD_SERIALIZED)", came));
-        }
-        Ok(world)
+    fn here(alone: bool) -> Result<&'static Self, Error> {
+        let world = WORLD.get_or_init(|| Self::join(alone)).as_ref().map_err(Clone::clone)?;
+        let came = match (alone, world.alone) {
+            (false, true) => "a thread that uses MPI itself",
+            (true, false) => "a run on MPI before",
+            (true, true) if INITIALISER.get() != Some(&gettid()) => "a call by another thread",
+            _ => return Ok(world),
+        };
+        Err(Error::misuse("MPI", "either runs on MPI, or one thread that uses MPI itself", came))
     }
 
-    fn join(any_thread: bool) -> Result<Self, Error> {
+    fn join(alone: bool) -> Result<Self, Error> {
         // Some MPI libraries end the process if they do not find its launcher.
         if let Some(unfound) = super::launcher::unfound() {
             log::warn!("{unfound}");
         }
         // For the rest of the program.
         let mpi: &'static Mpi = Box::leak(Box::new(library::load()?));
-        let Some(any_thread) = mpi.initialise(any_thread) else {
-            return Err(Error::misuse(
-                "MPI",
-                "to be initialised by maniple only",
-                "initialised by the program before; remove that call",
-            ));
-        };
+        mpi.initialise(!alone).map_err(|came| Error::misuse("MPI", "to be initialised by maniple", came))?;
         let _ = INITIALISER.set(gettid());
         let world = mpi.world();
         let (rank, size) = (world.rank(), world.size());
+        let name = library::VARIABLE;
         if let Some(job) = super::launcher::launched()
             && job.size != size
         {
             let expected = format!("the {} processes that its launcher ({}) has started", job.size, job.by);
-            let name = library::VARIABLE;
             let came = format!(
                 "{size}: the launcher belongs to another MPI than {}, which was loaded from {}; name its library with {name}",
                 mpi.version, mpi.path
             );
             return Err(Error::misuse("a run on MPI", expected, job.explained(came)));
         }
-        if let Err(wrong) = mpi.test_itself(&world.duplicate()) {
+        let tested = world.duplicate();
+        // Both tests in all processes: whoever finds something wrong does not leave the others alone.
+        let (own, together) = (mpi.test_itself(&tested), mpi.test_together(&world));
+        if let Err(wrong) = own.and(together) {
             let expected = format!("{} at {} to be what it says", mpi.version, mpi.path);
-            let came = format!("{wrong}; name another library with {}", library::VARIABLE);
-            return Err(Error::misuse("a run on MPI", expected, came));
+            return Err(Error::misuse("a run on MPI", expected, format!("{wrong}; name another library with {name}")));
         }
+        tested.free();
+        let all = Shared(world.duplicate());
         // SAFETY: A function of the C library, which any program may call.
         unsafe { atexit(finalise) };
-        Ok(Self { mpi, all: world.duplicate(), rank, size, any_thread, calls: Mutex::new(()) })
+        Ok(Self { mpi, all, rank, size, alone, calls: Mutex::new(()) })
     }
 
     /// The right to call MPI, unless another thread keeps it.
@@ -153,15 +169,15 @@ impl World {
     }
 }
 
-/// The world of MPI, for a program that uses MPI itself. The first call, of this or of a run on MPI, initialises MPI; it
-/// is collective. With `any_thread` false, only the thread of that call may use MPI, and runs on MPI are errors. MPI is
-/// finalised when the program ends by `exit` or at the end of `main`.
+/// The world of MPI, for a program that uses MPI itself, on one thread: that of the first call, which initialises MPI and is
+/// collective. Runs on MPI are errors then. MPI is finalised when the program ends by `exit` or at the end of `main`.
 ///
 /// # Errors
 ///
-/// There is no library of MPI, it can't be used, or its launcher belongs to another one. MPI was initialised by somebody else.
-pub fn world(any_thread: bool) -> Result<Communicator, Error> {
-    Ok(World::here(any_thread)?.mpi.world())
+/// There is no library of MPI, it can't be used, or its launcher belongs to another one. MPI was initialised by somebody else, for
+/// a run, or by another thread.
+pub fn world() -> Result<Communicator, Error> {
+    Ok(World::here(true)?.mpi.world())
 }
 
 /// The name and version of the MPI library that [`world`] has loaded; empty before.
@@ -176,7 +192,7 @@ pub fn under_way(so: bool) {
 
 /// Meets the processes of the launcher; collective.
 pub fn meet() -> Result<Meeting, Error> {
-    let world = World::here(true)?;
+    let world = World::here(false)?;
     let _calls = world.calls();
     let all = &world.all;
     let host = all.sharing_memory();
@@ -190,7 +206,7 @@ pub fn meet() -> Result<Meeting, Error> {
     // All of them: MPI may not get through to one that this process has never talked to.
     let others = || (0..).zip(&hosts).filter(|(_, host)| **host != first).map(|(rank, _)| rank);
     let carrier = several.then(|| {
-        let carrier = MpiCarrier::new(world, all.duplicate(), lobby.clone(), others().collect());
+        let carrier = MpiCarrier::new(world, Shared(all.duplicate()), lobby.clone(), others().collect());
         Arc::new(carrier)
     });
     if let Some(carrier) = carrier.clone() {
@@ -231,7 +247,7 @@ pub fn meet() -> Result<Meeting, Error> {
         }
         orderly
     }));
-    let firsts = all.of_those(world.rank == first);
+    let firsts = all.of_those(world.rank == first).map(Shared);
     let between = carrier.map(|carrier| {
         let between = Hosts { world, firsts, lobby: lobby.clone(), carrier };
         Arc::new(between) as Arc<dyn Between>
@@ -294,7 +310,7 @@ fn open_lobby(world: &World, host: &Communicator) -> Result<(Lobby, Option<Strin
 struct Hosts {
     world: &'static World,
     /// The first processes of the hosts, if this is one.
-    firsts: Option<Communicator>,
+    firsts: Option<Shared>,
     lobby: Arc<Lobby>,
     carrier: Arc<MpiCarrier>,
 }
