@@ -361,7 +361,11 @@ fn a_library_of_another_mpi_is_told() {
 #[ignore = "needs mpirun; `./check full` runs it"]
 fn a_library_that_is_not_what_it_says_is_refused() {
     let real = std::env::var("MANIPLE_TEST_MPI_LIBRARY").unwrap_or_else(|_| "libmpi.so.40".into());
-    let real = if real.contains('/') { real } else { format!("-l:{real}") };
+    // A path, or a name that the linker and the loader find.
+    let (real, folder) = match real.rsplit_once('/') {
+        Some((folder, _)) => (real.clone(), folder.to_owned()),
+        None => (format!("-l:{real}"), String::new()),
+    };
     for (index, (function, told)) in [
         (
             "int MPI_Type_size(long type, int *size) { *size = 4; return 0; }",
@@ -387,7 +391,11 @@ fn a_library_that_is_not_what_it_says_is_refused() {
         let (source, library) = (path(&format!("{index}.c")), path(&format!("libmpi-{index}.so")));
         std::fs::write(&source, function).expect("a file");
         let mut cc = Command::new("cc");
-        cc.args(["-shared", "-fPIC", "-o"]).args([&library, &source]).args(["-Wl,--no-as-needed", &real]);
+        cc.args(["-shared", "-fPIC", "-o"]).args([&library, &source]).args([
+            "-Wl,--no-as-needed",
+            &format!("-Wl,-rpath,{folder}"),
+            &real,
+        ]);
         assert!(cc.status().expect("a C compiler").success());
         let mut job = command(&mpirun(2), "collective --kind allreduce --iterations 10");
         let output = job.env("MANIPLE_MPI", &library).output().expect("timeout is there");
