@@ -74,9 +74,9 @@ impl<const D: usize> Layout<D> {
 
     /// Makes the rectangle wider by so much on each side, and returns how many elements the first one moves.
     pub fn widen(&mut self, width: [usize; D]) -> usize {
-        for d in 0..D {
-            self.lo[d] -= width[d] as i64;
-            self.extent[d] += 2 * width[d];
+        for (d, width) in width.into_iter().enumerate() {
+            self.lo[d] -= width as i64;
+            self.extent[d] += 2 * width;
         }
         width.iter().zip(&self.stride).map(|(width, stride)| width * stride).sum()
     }
