@@ -158,6 +158,8 @@ pub mod collectives {
 pub mod explore;
 pub mod guide;
 pub mod halo;
+#[cfg(feature = "rayon")]
+pub mod rayon;
 pub use explore::explore;
 
 /// The names that most programs use.

@@ -69,4 +69,5 @@ pub use program::shard::Shard;
 pub use program::top::Top;
 pub use program::whole::Copied;
 pub use time::now;
+pub use wire::Team;
 pub use wire::{Binding, CostLevel, Costs, Faults, Link, Pause, ProcessorLoss, SlowLink, TaskCost, VirtualMachine};

@@ -19,3 +19,5 @@ mod halos;
 mod hangs;
 mod on_mpi;
 mod on_processes;
+#[cfg(feature = "rayon")]
+mod rayon;

@@ -2,7 +2,9 @@
 
 use crate::Error;
 use maniple_mapper::Topology;
+use std::cell::RefCell;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The binding of workers to processors of the host. Only the threads driver binds workers.
@@ -25,6 +27,36 @@ pub enum Binding {
     /// may repeat. A worker whose processor this process may not use is not bound, and the run logs a warning.
     Explicit(Vec<u32>),
 }
+
+/// The workers of a run in this process, as a library of threads has to know them that shares their processors.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Team {
+    /// How many they are.
+    pub workers: usize,
+    /// The processors of the host that they are bound to; empty if one of them is not bound.
+    pub cpus: Vec<u32>,
+}
+
+impl Team {
+    /// Those among which the calling thread is a worker. None in virtual time, and on threads of the program's own.
+    pub fn here() -> Option<Arc<Self>> {
+        TEAM.with_borrow(Clone::clone)
+    }
+
+    /// Says that the calling thread is one of these workers, until it ends.
+    pub(crate) fn join(self: &Arc<Self>) {
+        TEAM.with_borrow_mut(|team| *team = Some(self.clone()));
+    }
+
+    /// For a thread that works for them: it is one of them from now on, and shares their processors.
+    pub fn share(self: &Arc<Self>) {
+        self.join();
+        // Without a right to that it stays where it is, which is with the worker that has started it.
+        let _ = bind_thread(&self.cpus);
+    }
+}
+
+thread_local!(static TEAM: RefCell<Option<Arc<Team>>> = const { RefCell::new(None) });
 
 /// The processors of the workers of one run.
 #[derive(Default)]
@@ -86,10 +118,16 @@ impl Places {
         self
     }
 
+    /// The workers here, so many.
+    pub fn team(&self, workers: usize) -> Team {
+        let bound = self.cpus.get(..workers).unwrap_or_default().iter().copied().collect::<Option<Vec<u32>>>();
+        Team { workers, cpus: bound.unwrap_or_default() }
+    }
+
     /// Binds the calling thread, a worker.
     pub fn bind(&self, worker: u32) {
         if let Some(&Some(cpu)) = self.cpus.get((worker - self.first) as usize)
-            && let Err(e) = bind_thread(cpu)
+            && let Err(e) = bind_thread(&[cpu])
             && self.is_first_refusal()
         {
             // The same text for all workers, so that warnings of many runs can be recognized as the same.
@@ -108,18 +146,21 @@ fn warn(reason: &str) {
 }
 
 #[cfg(target_os = "linux")]
-fn bind_thread(cpu: u32) -> io::Result<()> {
+fn bind_thread(cpus: &[u32]) -> io::Result<()> {
     use rustix::thread::{CpuSet, sched_setaffinity};
-    if cpu as usize >= CpuSet::MAX_CPU {
-        return Err(io::Error::other(format!("a processor number can be at most {}", CpuSet::MAX_CPU - 1)));
-    }
     let mut set = CpuSet::new();
-    set.set(cpu as usize);
-    Ok(sched_setaffinity(None, &set)?)
+    for &cpu in cpus {
+        if cpu as usize >= CpuSet::MAX_CPU {
+            return Err(io::Error::other(format!("a processor number can be at most {}", CpuSet::MAX_CPU - 1)));
+        }
+        set.set(cpu as usize);
+    }
+    // None at all would be an error, and means that nothing is bound.
+    if cpus.is_empty() { Ok(()) } else { Ok(sched_setaffinity(None, &set)?) }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn bind_thread(_: u32) -> io::Result<()> {
+fn bind_thread(_: &[u32]) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
@@ -130,9 +171,9 @@ mod tests {
     #[test]
     fn what_the_system_refuses_is_an_error() {
         // No kernel has processors of these numbers.
-        assert!(bind_thread(u32::MAX).is_err());
+        assert!(bind_thread(&[u32::MAX]).is_err());
         #[cfg(target_os = "linux")]
-        assert!(bind_thread(rustix::thread::CpuSet::MAX_CPU as u32).is_err());
+        assert!(bind_thread(&[rustix::thread::CpuSet::MAX_CPU as u32]).is_err());
     }
 
     #[test]

@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
-pub use bind::Binding;
+pub use bind::{Binding, Team};
 pub use faults::{Faults, Pause, ProcessorLoss, SlowLink};
 pub use virtual_time::{CostLevel, Costs, Link, TaskCost, VirtualMachine};
 

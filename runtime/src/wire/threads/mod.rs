@@ -11,7 +11,7 @@ mod outbox;
 pub(super) mod post;
 mod slow;
 
-use super::bind::Places;
+use super::bind::{Places, Team};
 use crate::Error;
 use crate::config::Config;
 use crate::counters::Stats;
@@ -45,6 +45,7 @@ struct Shared {
     counter: Option<CycleCounter>,
     /// The cores that workers are bound to.
     places: Places,
+    team: Arc<Team>,
     /// There are more processors than cores for them.
     crowded: bool,
     report: Mutex<Vec<ReportPart>>,
@@ -56,8 +57,9 @@ struct ThreadsWire {
 }
 
 impl Shared {
-    fn new(post: Arc<Post<Message>>, places: Places) -> Self {
-        Self { post, memory: None, counter: None, places, crowded: false, report: Mutex::default() }
+    fn new(post: Arc<Post<Message>>, places: Places, workers: usize) -> Self {
+        let team = Arc::new(places.team(workers));
+        Self { post, memory: None, counter: None, places, team, crowded: false, report: Mutex::default() }
     }
 }
 
@@ -175,8 +177,9 @@ pub(crate) fn run_on(config: Arc<Config>, on: RunOn, begin: &Begin<'_>) -> Ended
     let RunOn { post, memory, places, processors, crowded } = on;
     let (n, stack) = (processors.len(), config.stack);
     let crowded = crowded || places.shared();
+    let leaf = processors.clone().filter(|id| !config.machine.is_utility(ProcessorId(*id))).count();
     let counter = config.trace.as_ref().and_then(|_| CycleCounter::find());
-    let shared = Arc::new(Shared { memory, counter, crowded, ..Shared::new(post, places) });
+    let shared = Arc::new(Shared { memory, counter, crowded, ..Shared::new(post, places, leaf) });
     let (ends, end) = crossbeam_channel::unbounded();
     let all_started = std::thread::scope(|scope| {
         for id in processors.clone().map(ProcessorId) {
@@ -241,6 +244,7 @@ fn processor(
 ) {
     // Bound first, so that the memory a worker allocates is near it.
     shared.places.bind(id.0);
+    shared.team.join();
     let _clock = crate::time::Clock::host(shared.post.start);
     let wire = Rc::new(ThreadsWire::new(id, shared.clone()));
     let signal = {
@@ -445,7 +449,7 @@ mod tests {
 
     /// The only processor of a run, and its wire.
     fn alone() -> (Arc<Shared>, Rc<ThreadsWire>, Rc<Core>) {
-        let shared = Arc::new(Shared::new(Arc::new(Post::new(1)), Places::default()));
+        let shared = Arc::new(Shared::new(Arc::new(Post::new(1)), Places::default(), 1));
         let wire = Rc::new(ThreadsWire::new(ProcessorId(0), shared.clone()));
         let core = Core::new(ProcessorId(0), Arc::new(alone_config()), Box::new(wire.clone()), Arc::new(|| {}));
         (shared, wire, core)
@@ -505,7 +509,7 @@ mod tests {
     fn what_was_sent_before_a_leaf_task_is_flushed() {
         let mut post = Post::new(2);
         post.slots = 4;
-        let shared = Arc::new(Shared::new(Arc::new(post), Places::default()));
+        let shared = Arc::new(Shared::new(Arc::new(post), Places::default(), 1));
         let (wire, mut inbox) = (Rc::new(ThreadsWire::new(ProcessorId(1), shared.clone())), Inbox::new());
         let mut received = || {
             inbox.take_in(&shared.post, ProcessorId(0), |_, _| {});
