@@ -73,7 +73,9 @@ fn pool() -> Arc<ThreadPool> {
         .num_threads(team.workers)
         .thread_name(|index| format!("maniple rayon {index}"))
         .start_handler(move |_| of.share());
-    let pool = Arc::new(build.build().unwrap_or_else(|e| panic!("expected {} threads for a pool of rayon: {e}", team.workers)));
+    let pool = Arc::new(
+        build.build().unwrap_or_else(|e| panic!("expected {} threads for a pool of rayon: {e}", team.workers)),
+    );
     pools.push((Team::clone(&team), pool.clone()));
     pool
 }

@@ -2,7 +2,7 @@
 
 use crate::size::part;
 use maniple::prelude::*;
-use maniple::runtime::Binding;
+use maniple::runtime::{Binding, VirtualMachine};
 use rayon::prelude::*;
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -10,7 +10,8 @@ use std::sync::Mutex;
 /// The sum of the squares below n, by loops within loops, and the names of the threads that computed.
 fn squares(n: Arg<u64>) -> (u64, Vec<String>) {
     let names = Mutex::new(HashSet::new());
-    let note = || _ = names.lock().expect("no panic").insert(std::thread::current().name().unwrap_or_default().to_owned());
+    let note =
+        || _ = names.lock().expect("no panic").insert(std::thread::current().name().unwrap_or_default().to_owned());
     let sum = maniple::rayon::install(|| {
         let row = |i: u64| {
             note();
@@ -22,7 +23,10 @@ fn squares(n: Arg<u64>) -> (u64, Vec<String>) {
     (sum, names.into_inner().expect("no panic").into_iter().collect())
 }
 
-fn run(runtime: Runtime, times: usize) -> Result<Vec<Vec<(u64, Vec<String>)>>, Error> {
+/// The sums of a shard, with the threads of each.
+type Seen = Vec<(u64, Vec<String>)>;
+
+fn run(runtime: Runtime, times: usize) -> Result<Vec<Seen>, Error> {
     let body = move |shard: Shard, ()| async move {
         let mut all = Vec::new();
         for _ in 0..times {
@@ -42,7 +46,7 @@ fn run(runtime: Runtime, times: usize) -> Result<Vec<Vec<(u64, Vec<String>)>>, E
 fn eight_tasks_at_a_time_end_and_share_the_threads_of_one_pool() {
     let expected = (0..30).map(|j| j * j).sum::<u64>();
     for binding in [Binding::None, Binding::Cores] {
-        let all = run(Runtime::threads(2).binding(binding), part(1250)).expect("runs");
+        let all = run(Runtime::threads(2).binding(binding), part(1250) as usize).expect("runs");
         let mut threads = HashSet::new();
         for (sum, names) in all.into_iter().flatten() {
             assert_eq!(sum, expected);
@@ -54,7 +58,7 @@ fn eight_tasks_at_a_time_end_and_share_the_threads_of_one_pool() {
 
 #[test]
 fn in_virtual_time_and_seeded_runs_there_is_a_pool_too() {
-    for runtime in [Runtime::seeded(2, 5), Runtime::virtual_time(maniple::runtime::VirtualMachine::new(2, 1))] {
+    for runtime in [Runtime::seeded(2, 5), Runtime::virtual_time(VirtualMachine::default())] {
         let all = run(runtime, 2).expect("runs");
         assert!(all.iter().flatten().all(|(sum, _)| *sum == (0..30).map(|j| j * j).sum::<u64>()));
     }
