@@ -59,13 +59,13 @@ pub fn install<R: Send>(body: impl FnOnce() -> R + Send) -> R {
 
 /// The pool of this process's workers. It stays for the next use, also of later runs with as many workers.
 fn pool() -> Arc<ThreadPool> {
-    static POOLS: Mutex<Vec<(Team, Arc<ThreadPool>)>> = Mutex::new(Vec::new());
+    static POOLS: Mutex<Vec<(Arc<Team>, Arc<ThreadPool>)>> = Mutex::new(Vec::new());
     let team = Team::here().unwrap_or_else(|| {
         let workers = std::thread::available_parallelism().map_or(1, NonZero::get);
         Arc::new(Team { workers, cpus: Vec::new() })
     });
     let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, pool)) = pools.iter().find(|(of, _)| *of == *team) {
+    if let Some((_, pool)) = pools.iter().find(|(of, _)| *of == team) {
         return pool.clone();
     }
     let of = team.clone();
@@ -76,6 +76,6 @@ fn pool() -> Arc<ThreadPool> {
     let pool = Arc::new(
         build.build().unwrap_or_else(|e| panic!("expected {} threads for a pool of rayon: {e}", team.workers)),
     );
-    pools.push((Team::clone(&team), pool.clone()));
+    pools.push((team, pool.clone()));
     pool
 }

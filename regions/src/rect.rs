@@ -186,31 +186,34 @@ impl Rect {
     /// assert_eq!(Rect::new([0, 0], [2, 3]).grow([1, 0]), Some(Rect::new([-1, 0], [3, 3])));
     /// ```
     pub fn grow<const D: usize>(&self, width: [usize; D]) -> Option<Rect> {
-        let width = |d: usize| i64::try_from(width[d]).ok();
-        self.moved::<D>(|d| Some((self.lo[d].checked_sub(width(d)?)?, self.hi[d].checked_add(width(d)?)?)))
+        if D == self.dim() { self.wider(|d| width[d]) } else { None }
+    }
+
+    /// This rectangle with so many more points on each side of each dimension that it has.
+    pub(crate) fn padded(&self, cells: usize) -> Option<Rect> {
+        self.wider(|_| cells)
+    }
+
+    fn wider(&self, width: impl Fn(usize) -> usize) -> Option<Rect> {
+        self.moved(|d| {
+            let width = i64::try_from(width(d)).ok()?;
+            Some((self.lo[d].checked_sub(width)?, self.hi[d].checked_add(width)?))
+        })
     }
 
     /// This rectangle, moved by so much in each dimension. `None` if there are no such coordinates, or if `D` is not
     /// [`Rect::dim`].
     pub fn shift<const D: usize>(&self, by: [i64; D]) -> Option<Rect> {
-        self.moved::<D>(|d| Some((self.lo[d].checked_add(by[d])?, self.hi[d].checked_add(by[d])?)))
-    }
-
-    /// This rectangle with so many more points on each side of each dimension that it has.
-    pub(crate) fn padded(&self, cells: usize) -> Option<Rect> {
-        match self.dim {
-            1 => self.grow([cells]),
-            2 => self.grow([cells; 2]),
-            _ => self.grow([cells; 3]),
-        }
-    }
-
-    fn moved<const D: usize>(&self, range: impl Fn(usize) -> Option<(i64, i64)>) -> Option<Rect> {
-        let mut moved = *self;
         if D != self.dim() {
             return None;
         }
-        for d in 0..D {
+        self.moved(|d| Some((self.lo[d].checked_add(by[d])?, self.hi[d].checked_add(by[d])?)))
+    }
+
+    /// The rectangle with these ranges in its dimensions.
+    fn moved(&self, range: impl Fn(usize) -> Option<(i64, i64)>) -> Option<Rect> {
+        let mut moved = *self;
+        for d in 0..self.dim() {
             (moved.lo[d], moved.hi[d]) = range(d)?;
         }
         Some(moved)

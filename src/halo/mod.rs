@@ -216,7 +216,7 @@ impl<T: Element, const D: usize> Halo<T, D> {
             let what = format!("Halo::join in shard {}", shard.index());
             return Err(Error::misuse(what, "the part that `Halos::of` gives for this shard", "another shard's"));
         }
-        let shape = |pieces| Arc::new(Shape::new(block.rect, around, pieces));
+        let shape = |pieces| Arc::new(Shape { block: block.rect, around, pieces });
         let (ghosts, borders) = (shape(ghosts), shape(borders));
         Ok(HaloEnds { shard: shard.clone(), ends: Rc::new(Ends { edges, ghosts, borders }) })
     }

@@ -12,17 +12,6 @@ pub struct Shape {
     pub(super) block: Rect,
     pub(super) around: Rect,
     pub(super) pieces: Vec<Rect>,
-    /// What is around the block, but in no piece.
-    pub(super) beyond: Vec<Rect>,
-}
-
-impl Shape {
-    pub(super) fn new(block: Rect, around: Rect, pieces: Vec<Rect>) -> Self {
-        let beyond = std::iter::once(&block)
-            .chain(&pieces)
-            .fold(vec![around], |left, taken| left.iter().flat_map(|rect| rect.subtract(taken)).collect());
-        Self { block, around, pieces, beyond }
-    }
 }
 
 /// A shard's ends of the edges of a halo.
@@ -108,17 +97,17 @@ impl<T: Element, const D: usize> Ghosts<'_, T, D> {
         let Shape { block, around, .. } = self.known.shape();
         let mut around = Around { rect: *around, values: vec![outside; around.volume()] };
         each_row::<T, D>(block, rows, |row, values| around.row_mut(row, values.len()).copy_from_slice(values));
-        for (piece, values) in self.pieces() {
-            let length = piece.extent(D - 1);
-            for (row, values) in rows_of::<D>(&piece).zip(values.chunks_exact(length)) {
-                around.row_mut(row, length).copy_from_slice(values);
-            }
-        }
+        self.each_ghost_row(|row, values| around.row_mut(row, values.len()).copy_from_slice(values));
         around
     }
-}
 
-impl<T: Element, const D: usize> Ghosts<'_, T, D> {
+    /// Calls a function with the first point and the values of each row of each piece.
+    fn each_ghost_row(&self, mut call: impl FnMut([i64; D], &[T])) {
+        for (piece, values) in self.pieces() {
+            rows_of(&piece).zip(values.chunks_exact(piece.extent(D - 1))).for_each(|(row, values)| call(row, values));
+        }
+    }
+
     /// Puts the ghost cells into the room around the block: one array in the coordinates of the grid, without a copy of the block.
     /// Cells beyond an end of the grid, and in corners that are not sent, get the value `outside`.
     ///
@@ -129,7 +118,7 @@ impl<T: Element, const D: usize> Ghosts<'_, T, D> {
     /// If the field has less padding, or if `u` is not the block of the shard.
     #[track_caller]
     pub fn fill<'u>(&self, u: &'u mut ReadWrite<'_, T, D>, outside: T) -> ReadWrite<'u, T, D> {
-        let Shape { block, around, beyond, .. } = self.known.shape();
+        let Shape { block, around, .. } = self.known.shape();
         check_block(block, u.rect());
         let width = std::array::from_fn(|d| block.lo(d).abs_diff(around.lo(d)) as usize);
         let Some(mut padded) = u.padded(width) else {
@@ -141,22 +130,23 @@ impl<T: Element, const D: usize> Ghosts<'_, T, D> {
         if block.is_empty() {
             return padded;
         }
-        let mut put = |at: &[i64; D], length: usize, write: &mut dyn FnMut(&mut [T])| {
-            let row = row_within(around, at).and_then(|row| padded.row_mut(row)).expect("a row around the block");
-            write(&mut row[at[D - 1].abs_diff(around.lo(D - 1)) as usize..][..length]);
-        };
-        for piece in beyond {
-            rows_of(piece).for_each(|at| put(&at, piece.extent(D - 1), &mut |row| row.fill(outside)));
+        for side in around.subtract(block) {
+            rows_of(&side).for_each(|at| part_of_row(&mut padded, at, side.extent(D - 1)).fill(outside));
         }
-        for (piece, values) in self.pieces() {
-            let length = piece.extent(D - 1);
-            let mut rows = values.chunks_exact(length);
-            rows_of(&piece)
-                .zip(&mut rows)
-                .for_each(|(at, values)| put(&at, length, &mut |row| row.copy_from_slice(values)));
-        }
+        self.each_ghost_row(|at, values| part_of_row(&mut padded, at, values.len()).copy_from_slice(values));
         padded
     }
+}
+
+/// So many values of a row, from this point on.
+fn part_of_row<'u, T: Element, const D: usize>(
+    u: &'u mut ReadWrite<'_, T, D>,
+    first: [i64; D],
+    length: usize,
+) -> &'u mut [T] {
+    let rect = u.rect();
+    let row = row_within(&rect, &first).and_then(|row| u.row_mut(row)).expect("a row of the accessor");
+    &mut row[first[D - 1].abs_diff(rect.lo(D - 1)) as usize..][..length]
 }
 
 /// Panics unless `rect` is the block. Two rectangles without cells count as the same.

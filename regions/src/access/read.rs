@@ -121,7 +121,7 @@ impl<T: Element> Read<'_, T, 2> {
     /// ```
     #[inline]
     pub fn strided(&self) -> (*const T, usize) {
-        let (first, stride) = self.view.strided();
+        let (first, _, [stride, _]) = self.view.parts();
         (first.as_ptr(), stride)
     }
 }
@@ -262,7 +262,7 @@ impl<T: Element> ReadWrite<'_, T, 2> {
     /// the next. See [`Read::strided`].
     #[inline]
     pub fn strided(&mut self) -> (*mut T, usize) {
-        let (first, stride) = self.view.reading().strided();
+        let (first, _, [stride, _]) = self.view.reading().parts();
         (first.as_ptr(), stride)
     }
 }

@@ -81,13 +81,11 @@ impl<const D: usize> Layout<D> {
         width.iter().zip(&self.stride).map(|(width, stride)| width * stride).sum()
     }
 
-    #[cfg(feature = "ndarray")]
     pub fn extents(&self) -> [usize; D] {
         self.extent
     }
 
     /// The distances between neighbours in each dimension.
-    #[cfg(feature = "ndarray")]
     pub fn strides(&self) -> [usize; D] {
         self.stride
     }
@@ -123,14 +121,6 @@ impl<const D: usize> Layout<D> {
     /// The rectangle.
     pub fn rect(&self) -> Rect {
         Rect::new(self.lo, std::array::from_fn(|d| self.lo[d] + self.extent[d] as i64))
-    }
-}
-
-impl Layout<2> {
-    /// The distance from one row to the next.
-    #[inline]
-    pub fn row_stride(&self) -> usize {
-        self.stride[0]
     }
 }
 

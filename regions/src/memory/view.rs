@@ -92,7 +92,7 @@ impl<'a, T, const D: usize> View<'a, T, D> {
     }
 
     /// The first element, and the extents and the distances between neighbours in each dimension.
-    #[cfg(feature = "ndarray")]
+    #[inline]
     pub fn parts(&self) -> (NonNull<T>, [usize; D], [usize; D]) {
         (self.first, self.layout.extents(), self.layout.strides())
     }
@@ -107,14 +107,6 @@ impl<'a, T, const D: usize> View<'a, T, D> {
     #[inline]
     pub fn rows(&self) -> Rows<'a, T, D> {
         Rows { view: View { first: self.first, layout: self.layout, lease: PhantomData }, next: 0 }
-    }
-}
-
-impl<T> View<'_, T, 2> {
-    /// The first element, and the distance from one row to the next.
-    #[inline]
-    pub fn strided(&self) -> (NonNull<T>, usize) {
-        (self.first, self.layout.row_stride())
     }
 }
 

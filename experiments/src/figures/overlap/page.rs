@@ -1,7 +1,7 @@
 //! The report.
 
 use super::runs;
-use super::shapes::{best, crossing, most};
+use super::shapes::{best, change, crossing, most};
 use super::{
     ALL, BANDED, BENCHMARKS, CALLBACK, CORES, CUBE, CURVES, DECOMPOSED, EVEN, FEW, HARDWARE, Iteration, LATE, Late,
     MACHINE, MOST, ON_A_COMPUTER, PLANE, POLLING, PRODUCT, RENDEZVOUS, Results, THREAD, Timed, WAYS, WHOLE_HARDWARE,
@@ -163,11 +163,7 @@ fn what_came_out(results: &Results) -> Vec<String> {
         results.processes - 1,
     ));
     let fewer = results.gains.iter().map(|gains| gains.processes).min().filter(|fewer| *fewer < results.processes);
-    if let Some(fewer) = fewer {
-        let change = most(results.gains.iter().flat_map(|fewer| {
-            let same = results.gains.iter().filter(|gains| gains.benchmark == fewer.benchmark);
-            same.flat_map(|gains| fewer.percent.iter().zip(&gains.percent).map(|(a, b)| (a - b).abs()))
-        }));
+    if let (Some(fewer), Some(change)) = (fewer, change(&results.gains)) {
         let among =
             |processes: u32| fft::sides([4096; 3], processes as usize).map(|side| side.to_string()).join(" and ");
         texts.push(format!(

@@ -119,24 +119,28 @@ pub fn shapes() -> Vec<Shape<Timed>> {
     shapes
 }
 
+/// By how many points gains on fewer processes differ from those on the most, at most; if there are runs on fewer.
+pub fn change(gains: &[Gains]) -> Option<f64> {
+    let apart = |g: &Gains| {
+        let last = gains.iter().rfind(|last| last.benchmark == g.benchmark).map_or(&[][..], |last| &last.percent);
+        most(g.percent.iter().zip(last).map(|(a, b)| (a - b).abs()))
+    };
+    // The last ones are those on the most processes.
+    let fewer = &gains[..gains.len() - BENCHMARKS.len()];
+    (!fewer.is_empty()).then(|| most(fewer.iter().map(apart)))
+}
+
 /// Verdicts on results that have no bands.
 pub fn once_each(gains: &[Gains], predicted: &[Predicted], iterations: &[Iteration], late: &[Late]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     let mut verdict = |paper: &str, ratio: &str, value: f64, holds: fn(f64) -> bool| {
         verdicts.push(Verdict::of(paper, ratio, &[value], 0, holds));
     };
-    let last = |benchmark: &str| gains.iter().rfind(|g| g.benchmark == benchmark);
-    let apart = |g: &Gains| {
-        let last = last(g.benchmark).map_or(&[][..], |last| &last.percent);
-        most(g.percent.iter().zip(last).map(|(a, b)| (a - b).abs()))
-    };
-    // The last ones are those on the most processes, which there is nothing to compare with if they are the only ones.
-    let fewer = &gains[..gains.len() - BENCHMARKS.len()];
-    if !fewer.is_empty() {
+    if let Some(change) = change(gains) {
         verdict(
             "trends over 16 to 128 nodes: gains differ by at most 4 points",
             "percentage points between the gain on fewer nodes and on the most, the largest, to be at most 4",
-            most(fewer.iter().map(apart)),
+            change,
             |points| points <= 4.0,
         );
     }

@@ -47,11 +47,11 @@ pub fn family() -> Option<&'static str> {
 }
 
 fn family_of(is_set: impl Fn(&str) -> bool) -> Option<&'static str> {
-    let of_system = ["SLURM_STEP_NUM_TASKS", "FLUX_JOB_SIZE", "PALS_RANKID"];
-    match () {
-        () if is_set("OMPI_COMM_WORLD_SIZE") => Some(OPEN_MPI),
-        () if of_system.into_iter().any(&is_set) => None,
-        () => is_set("PMI_SIZE").then_some(MPICH),
+    let has_started = |launcher| LAUNCHERS.iter().any(|(by, size, _)| *by == launcher && is_set(size));
+    let of_system = has_started(SLURM) || is_set("FLUX_JOB_SIZE") || is_set("PALS_RANKID");
+    match has_started(OPEN_MPI) {
+        true => Some(OPEN_MPI),
+        false => (has_started(MPICH) && !of_system).then_some(MPICH),
     }
 }
 

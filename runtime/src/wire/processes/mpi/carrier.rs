@@ -5,7 +5,8 @@
 
 use super::super::link::{Carrier, Frame, FramePart, Leaving, News};
 use super::super::lobby::Lobby;
-use super::calls::{Came, Failed, Request};
+use super::communicator::Came;
+use super::functions::{Failed, Request};
 use super::{Shared, World};
 use crate::Error;
 use crate::message::Bulk;

@@ -2,7 +2,7 @@
 
 use super::super::launcher::{self, MPICH, OPEN_MPI, launched};
 use super::abi::Abi;
-use super::calls::Mpi;
+use super::functions::Mpi;
 use crate::Error;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -62,14 +62,14 @@ pub fn load() -> Result<Mpi, Error> {
             }
             found => match found.and_then(Candidate::load) {
                 Ok(mpi) => return Ok(mpi),
-                Err(why) => refused.extend(worth_saying(&path, why)),
+                Err(why) => refused.extend(worth_saying(&path, flags, why)),
             },
         }
     }
     for (path, flags) in rest {
         match Candidate::open(&path, flags).and_then(Candidate::load) {
             Ok(mpi) => return Ok(mpi),
-            Err(why) => refused.extend(worth_saying(&path, why)),
+            Err(why) => refused.extend(worth_saying(&path, flags, why)),
         }
     }
     refused.dedup();
@@ -82,10 +82,10 @@ pub fn load() -> Result<Mpi, Error> {
     Err(unusable(launched().map_or(came.clone(), |job| job.explained(came))))
 }
 
-/// Why a library can't be used, unless the loader has not even found one of this name.
-fn worth_saying(path: &Path, why: String) -> Option<String> {
+/// Why a library can't be used, unless the loader has not even found one of this name, or is asked for it once more.
+fn worth_saying(path: &Path, flags: c_int, why: String) -> Option<String> {
     let missing = why.starts_with(&*path.to_string_lossy()) && why.contains("No such file");
-    (!missing && !why.contains("not loaded")).then(|| format!("{}: {why}", path.display()))
+    (!missing && flags & RTLD_NOLOAD == 0).then(|| format!("{}: {why}", path.display()))
 }
 
 /// Where the library may be, with the launcher that it belongs to if that is known: loaded already, beside the launchers among

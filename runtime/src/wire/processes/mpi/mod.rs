@@ -4,19 +4,21 @@
 //! ends in an orderly way.
 
 mod abi;
-mod calls;
 mod carrier;
+mod communicator;
+mod functions;
 mod library;
+mod self_test;
 
-pub use calls::{Communicator, Element, Operation};
+pub use communicator::{Communicator, Element, Operation};
 
 use super::link::Carrier;
 use super::lobby::Lobby;
 use super::meeting::{Between, Meeting, Started};
 use super::watch::{Watched, life, watch};
 use crate::Error;
-use calls::{Failed, Mpi, Request};
 use carrier::MpiCarrier;
+use functions::{Failed, Mpi, Request};
 use rustix::process::{Pid, getpid};
 use rustix::thread::gettid;
 use std::ffi::c_int;

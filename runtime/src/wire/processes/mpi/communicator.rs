@@ -1,261 +1,16 @@
-//! The calls of MPI that are made here, in a library that was loaded.
+//! Processes that talk to each other.
 
-use super::abi::{Abi, Handle, Status};
-use std::ffi::{c_char, c_int, c_void};
+use super::abi::{Handle, Status};
+use super::functions::{Failed, In, Mpi, Out, Request, call, must, ok};
+use std::ffi::c_int;
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
-use std::time::{Duration, Instant};
-
-/// A loaded library: its functions and constants.
-pub struct Mpi {
-    /// The name and version that the library says.
-    pub version: String,
-    /// Where it is.
-    pub path: String,
-    pub abi: Abi,
-    functions: Either,
-    /// It stays loaded: threads of its own may run.
-    _library: ManuallyDrop<libloading::os::unix::Library>,
-}
-
-/// The functions with handles of either width.
-enum Either {
-    Numbers(Functions<c_int>),
-    Pointers(Functions<*mut c_void>),
-}
-
-type In = *const c_void;
-type Out = *mut c_void;
-
-/// Defines the table of functions. The function `MPI_Comm_rank` is called `comm_rank`, and so on.
-macro_rules! functions {
-    ($($name:ident($($parameter:ty),*);)*) => {
-        struct Functions<H> {
-            $($name: unsafe extern "C" fn($($parameter),*) -> c_int,)*
-        }
-
-        impl<H> Functions<H> {
-            /// The functions of a library, or the name of one that it does not have.
-            fn of(library: &libloading::os::unix::Library) -> Result<Self, String> {
-                Ok(Self {
-                    $($name: {
-                        let (first, rest) = stringify!($name).split_at(1);
-                        let name = format!("MPI_{}{rest}", first.to_uppercase());
-                        // SAFETY: The standard gives the functions of these names these parameters.
-                        *unsafe { library.get(name.as_bytes()) }.map_err(|_| name)?
-                    },)*
-                })
-            }
-        }
-    };
-}
-
-// H stands for a handle: a communicator, a datatype, an operator, a request, or a message.
-functions! {
-    init_thread(*mut c_int, *mut *mut *mut c_char, c_int, *mut c_int);
-    initialized(*mut c_int);
-    finalize();
-    type_size(H, *mut c_int);
-    comm_rank(H, *mut c_int);
-    comm_size(H, *mut c_int);
-    comm_dup(H, *mut H);
-    comm_split(H, c_int, c_int, *mut H);
-    comm_split_type(H, c_int, c_int, H, *mut H);
-    comm_free(*mut H);
-    comm_set_errhandler(H, H);
-    isend(In, c_int, H, c_int, c_int, H, *mut H);
-    irecv(Out, c_int, H, c_int, c_int, H, *mut H);
-    send(In, c_int, H, c_int, c_int, H);
-    recv(Out, c_int, H, c_int, c_int, H, *mut Status);
-    test(*mut H, *mut c_int, *mut Status);
-    wait(*mut H, *mut Status);
-    improbe(c_int, c_int, H, *mut c_int, *mut H, *mut Status);
-    get_count(*mut Status, H, *mut c_int);
-    mrecv(Out, c_int, H, *mut H, *mut Status);
-    barrier(H);
-    bcast(Out, c_int, H, c_int, H);
-    gather(In, c_int, H, Out, c_int, H, c_int, H);
-    igatherv(In, c_int, H, Out, *const c_int, *const c_int, H, c_int, H, *mut H);
-    allgather(In, c_int, H, Out, c_int, H, H);
-    iallgatherv(In, c_int, H, Out, *const c_int, *const c_int, H, H, *mut H);
-    scatter(In, c_int, H, Out, c_int, H, c_int, H);
-    alltoall(In, c_int, H, Out, c_int, H, H);
-    reduce(In, Out, c_int, H, H, c_int, H);
-    allreduce(In, Out, c_int, H, H, H);
-    reduce_scatter_block(In, Out, c_int, H, H, H);
-    scan(In, Out, c_int, H, H, H);
-    exscan(In, Out, c_int, H, H, H);
-}
-
-/// Calls a function of a library. Handles take the library's width by `into()`, places of handles by `place()`.
-macro_rules! call {
-    ($mpi:expr, $name:ident($($argument:expr),*)) => {
-        match &$mpi.functions {
-            Either::Numbers(functions) => (functions.$name)($($argument),*),
-            Either::Pointers(functions) => (functions.$name)($($argument),*),
-        }
-    };
-}
-
-/// The same, where MPI gives an error to its handler: with another code than success nothing can be relied on.
-macro_rules! must {
-    ($mpi:expr, $name:ident($($argument:expr),*)) => {{
-        let code = call!($mpi, $name($($argument),*));
-        assert!(code == 0, "{} of {} gave error {code}", stringify!($name), $mpi.version);
-    }};
-}
-
-/// An operation that has been started: a send or a receive.
-pub struct Request(Handle);
-
-/// A message that has come to this process.
-pub struct Came {
-    pub from: u32,
-    pub bytes: Vec<u8>,
-}
-
-/// The code of an error of MPI.
-#[derive(Debug)]
-pub struct Failed(pub c_int);
-
-fn ok(code: c_int) -> Result<(), Failed> {
-    if code == 0 { Ok(()) } else { Err(Failed(code)) }
-}
-
-impl Mpi {
-    /// The functions and constants of this library, or the name of what it lacks.
-    pub fn new(
-        library: libloading::os::unix::Library,
-        abi: Abi,
-        version: String,
-        path: String,
-    ) -> Result<Self, String> {
-        let functions = match abi.pointers {
-            true => Either::Pointers(Functions::of(&library)?),
-            false => Either::Numbers(Functions::of(&library)?),
-        };
-        Ok(Self { version, path, abi, functions, _library: ManuallyDrop::new(library) })
-    }
-
-    /// Initialises MPI, for this thread alone or for one thread at a time.
-    ///
-    /// # Errors
-    ///
-    /// MPI was initialised before, or can't do this.
-    pub fn initialise(&self, any_thread: bool) -> Result<(), String> {
-        let (mut before, mut given) = (0, 0);
-        let wanted = if any_thread { self.abi.serialized } else { self.abi.single };
-        // SAFETY: MPI reads no arguments of the program that it is not given. A process can do this once.
-        let code = unsafe {
-            call!(self, initialized(&mut before));
-            if before != 0 {
-                return Err("initialised by the program before; remove that call".into());
-            }
-            call!(self, init_thread(std::ptr::null_mut(), std::ptr::null_mut(), wanted, &mut given))
-        };
-        match code {
-            0 if given >= wanted => Ok(()),
-            0 => Err(format!("{} can be used by one thread only", self.version)),
-            _ => Err(format!("{} can't be initialised (error {code})", self.version)),
-        }
-    }
-
-    /// Finalises MPI. Nobody may call it any more.
-    pub fn finalise(&self) {
-        // SAFETY: The caller has the right to call MPI.
-        unsafe { call!(self, finalize()) };
-    }
-
-    /// All processes of the job.
-    pub fn world(&'static self) -> Communicator {
-        Communicator { mpi: self, handle: self.abi.world, of_a_thread: PhantomData }
-    }
-
-    /// Whether the library does what its family promises, as far as this process sees it: sizes, and a message to itself.
-    /// Returns the first thing that is wrong. Local, unless the library has put several processes together wrongly.
-    pub fn test_itself(&self, all: &Communicator) -> Result<(), String> {
-        static SENT: [u8; 9] = *b"to itself";
-        let expect = |what: &str, right: bool, came: String| match right {
-            true => Ok(()),
-            false => Err(format!("{what}: {came}")),
-        };
-        all.return_errors();
-        for (name, datatype, expected) in [("MPI_BYTE", self.abi.byte, 1), ("MPI_DOUBLE", self.abi.double, 8)] {
-            let mut size = -1;
-            // SAFETY: The library's family has a datatype of this name.
-            unsafe { call!(self, type_size(datatype.into(), &mut size)) };
-            expect("the size of its datatypes", size == expected, format!("{name} has {size} bytes, not {expected}"))?;
-        }
-        let (rank, size) = (all.rank(), all.size());
-        expect("ranks", rank < size, format!("this process is rank {rank} of {size}"))?;
-        let failed = |code: c_int| format!("a message to itself: error {code}");
-        // SAFETY: Nobody changes the bytes, which are there for ever.
-        let request = unsafe { all.start_send(&SENT, rank, 1) }.map_err(|Failed(code)| failed(code))?;
-        let deadline = Instant::now() + Duration::from_secs(10);
-        let came = loop {
-            match all.take(1).map_err(|(_, Failed(code))| failed(code))? {
-                Some(came) => break came,
-                None => expect("a message to itself", Instant::now() < deadline, "none in 10 s".into())?,
-            }
-        };
-        self.wait(request);
-        let right = came.from == rank && came.bytes == SENT;
-        expect("a message to itself", right, format!("{} bytes from rank {}", came.bytes.len(), came.from))
-    }
-
-    /// Whether operators and divisions of communicators do what they should; collective. Returns the first thing that is wrong,
-    /// which is the same in all processes unless only some of them see it.
-    pub fn test_together(&self, all: &Communicator) -> Result<(), String> {
-        let (rank, n) = (all.rank(), f64::from(all.size()));
-        // So that no product is too large for a number.
-        let factor = [2.0, 3.0].get(rank as usize).copied().unwrap_or(1.0);
-        let own = f64::from(rank) + 1.0;
-        let mut wrong = Vec::new();
-        for (operation, own, right) in [
-            (Operation::Sum, own, n * (n + 1.0) / 2.0),
-            (Operation::Product, factor, if n < 2.0 { 2.0 } else { 6.0 }),
-            (Operation::Min, own, 1.0),
-            (Operation::Max, own, n),
-        ] {
-            let mut result = [f64::NAN];
-            all.all_reduce(&[own], &mut result, operation);
-            if result != [right] {
-                wrong.push(format!("an allreduce: {operation:?} is {}, not {right}", result[0]));
-            }
-        }
-        let (even, host) = (all.of_those(rank % 2 == 0), all.sharing_memory());
-        let sizes = (even.as_ref().map_or(0, Communicator::size), host.size());
-        let expected = if rank % 2 == 0 { all.size().div_ceil(2) } else { 0 };
-        if sizes.0 != expected || sizes.1 == 0 || sizes.1 > all.size() {
-            wrong
-                .push(format!("divided communicators: {} and {} processes, not {expected} and some", sizes.0, sizes.1));
-        }
-        even.into_iter().chain([host]).for_each(Communicator::free);
-        wrong.into_iter().next().map_or(Ok(()), Err)
-    }
-
-    /// Whether an operation has ended. It must not be asked again.
-    pub fn has_ended(&self, Request(request): &mut Request) -> Result<bool, Failed> {
-        let (mut over, mut status) = (0, Status::default());
-        // SAFETY: The request has been started and has not ended.
-        ok(unsafe { call!(self, test(request.place(), &mut over, &mut status)) })?;
-        Ok(over != 0)
-    }
-
-    /// Waits for the end of an operation.
-    pub fn wait(&self, Request(mut request): Request) {
-        let mut status = Status::default();
-        // SAFETY: The request has been started and has not ended.
-        unsafe { must!(self, wait(request.place(), &mut status)) };
-    }
-}
 
 /// What MPI can send: elements of these types.
 pub trait Element: Copy + sealed::Sealed {}
 
 mod sealed {
-    /// The datatype in MPI, and how many of its elements one of these is.
     pub trait Sealed {
+        /// Whether it is MPI's datatype for doubles. The others travel as bytes.
         const IS_DOUBLE: bool = false;
     }
     impl Sealed for u8 {}
@@ -303,6 +58,19 @@ impl std::fmt::Debug for Communicator {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Communicator(rank {} of {})", self.rank(), self.size())
     }
+}
+
+impl Mpi {
+    /// All processes of the job.
+    pub fn world(&'static self) -> Communicator {
+        Communicator { mpi: self, handle: self.abi.world, of_a_thread: PhantomData }
+    }
+}
+
+/// A message that has come to this process.
+pub struct Came {
+    pub from: u32,
+    pub bytes: Vec<u8>,
 }
 
 /// Where elements begin. MPI has other meanings for addresses that vectors without elements may have.
