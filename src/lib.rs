@@ -101,9 +101,9 @@ pub mod regions {
     #[doc(inline)]
     pub use maniple_regions::{
         BrokenLaw, Coherence, Element, ExactSum, Field, FieldId, FieldInfo, Integer, Law, Laws, Located, Number,
-        Operator, Partition, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Reduce, ReductionId,
-        Region, RegionError, Stateful, Summand, Vector, Write, WriteShared, argmax, argmin, exact_sum,
-        vec_in_huge_pages,
+        Operator, Partition, Privilege, Read, ReadBytes, ReadShared, ReadWrite, ReadWriteShared, Rect, Reduce,
+        ReductionId, Region, RegionError, Stateful, Summand, Vector, Write, WriteBytes, WriteShared, argmax, argmin,
+        exact_sum, vec_in_huge_pages,
     };
 }
 
@@ -136,12 +136,12 @@ pub mod plugin {
 pub mod runtime {
     #[doc(inline)]
     pub use maniple_runtime::{
-        Arg, Arrivable, Binding, Check, Consumer, CostLevel, Costs, Destroy, Driver, Edge, Edges, Error, Faults,
-        FutureMap, Gang, Get, GetFrom, Idle, InFlow, InShard, IndexLaunch, InnerTask, Input, Launch, Leaf, Link, Many,
-        MayFail, NeverFails, Outcome, Param, Pause, PhaseArriver, PhaseBarrier, PhaseOptions, PhaseWaiter, Place,
-        Portable, Processes, ProcessorLoss, Producer, Progress, Put, PutTo, RacingAccess, ReduceRequirement,
-        RegionView, Requirement, Resolver, Runtime, Shard, ShardLaunch, ShardTask, SlowLink, Stamp, Stats, TaskCost,
-        TaskFuture, Top, TraceFile, UnderWay, VirtualMachine, Waitable, now,
+        Arg, Arrivable, Binding, ByteRequirement, Check, Consumer, CostLevel, Costs, Destroy, Driver, Edge, Edges,
+        Error, Faults, FutureMap, Gang, Get, GetFrom, Idle, InFlow, InShard, IndexLaunch, InnerTask, Input, Launch,
+        Leaf, Link, Many, MayFail, NeverFails, Outcome, Param, Pause, PhaseArriver, PhaseBarrier, PhaseOptions,
+        PhaseWaiter, Place, Portable, Processes, ProcessorLoss, Producer, Progress, Put, PutTo, RacingAccess,
+        ReduceRequirement, RegionView, Requirement, Resolver, Runtime, Shard, ShardLaunch, ShardTask, SlowLink, Stamp,
+        Stats, TaskCost, TaskFuture, Top, TraceFile, Tree, UnderWay, VirtualMachine, Waitable, now,
     };
 }
 
@@ -158,6 +158,7 @@ pub mod collectives {
 pub mod explore;
 pub mod guide;
 pub mod halo;
+pub mod output;
 #[cfg(feature = "rayon")]
 pub mod rayon;
 pub use explore::explore;

@@ -11,6 +11,7 @@
 use crate::host::available_memory;
 use crate::output::bytes;
 use crate::{Failure, files::unwritten};
+use maniple::output::npy::{self, Header, quoted, shown};
 use maniple_mapper::files::{self, Filling, Whole};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -128,26 +129,6 @@ fn text(content: &[u8]) -> Result<Vec<f64>, Fault> {
     text.split(|&b| b == b'\n').enumerate().map(number).collect()
 }
 
-/// Text from a file for a message: at most 40 characters. Invisible ones are escaped.
-pub(crate) fn shown(bytes: &[u8]) -> String {
-    const MAX: usize = 40;
-    // Four bytes a character at most; a character cut in two is beyond those shown.
-    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * MAX + 4)]);
-    let more = if text.chars().nth(MAX).is_some() { "…" } else { "" };
-    let quotes = |c| matches!(c, '"' | '\'' | '\\');
-    let mut shown = String::new();
-    text.chars().take(MAX).for_each(|c| if quotes(c) { shown.push(c) } else { shown.extend(c.escape_debug()) });
-    shown + more
-}
-
-/// The first bytes of a `.npy` file. A version (major, minor) follows, and the length of the header, little-endian: 16 bits in
-/// version 1, 32 bits in later ones. The header is a Python dictionary with the keys `descr`, `fortran_order` and `shape`. The data
-/// is last.
-const MAGIC: &[u8; 6] = b"\x93NUMPY";
-
-/// NumPy aligns the data to this.
-const ALIGNMENT: usize = 64;
-
 /// An array of floats in a `.npy` file.
 struct Array<'a> {
     dimensions: Vec<u64>,
@@ -161,7 +142,7 @@ struct Array<'a> {
 }
 
 fn npy_vector(content: &[u8]) -> Result<Vec<f64>, Fault> {
-    let array = npy(content, Some(1))?;
+    let array = npy_array(content, Some(1))?;
     if array.dimensions == [0] {
         return Err("expected at least one number, found an array of shape (0,)".into());
     }
@@ -170,7 +151,7 @@ fn npy_vector(content: &[u8]) -> Result<Vec<f64>, Fault> {
 }
 
 fn npy_matrix(content: &[u8]) -> Result<(usize, Vec<f64>), Fault> {
-    let array = npy(content, Some(2))?;
+    let array = npy_array(content, Some(2))?;
     let rows = array.dimensions[0];
     if array.dimensions != [rows; 2] || rows == 0 {
         return Err(format!("expected a square matrix, found shape {:?}", array.dimensions));
@@ -188,7 +169,7 @@ fn npy_matrix(content: &[u8]) -> Result<(usize, Vec<f64>), Fault> {
 }
 
 fn npy_complex(content: &[u8]) -> Result<(Vec<usize>, Vec<[f64; 2]>), Fault> {
-    let array = npy(content, None)?;
+    let array = npy_array(content, None)?;
     let shape: Vec<usize> = array.dimensions.iter().map(|n| *n as usize).collect();
     if array.data.len() == 0 {
         return Err(format!("expected at least one number, found an array of shape {shape:?}"));
@@ -213,27 +194,8 @@ fn row_major(shape: &[usize], mut at: usize) -> usize {
 }
 
 /// An array of real numbers with so many dimensions, or one of any kind.
-fn npy(content: &[u8], real: Option<usize>) -> Result<Array<'_>, Fault> {
-    let Some(rest) = content.strip_prefix(MAGIC) else {
-        let start = shown(&content[..content.len().min(MAGIC.len())]);
-        return Err(format!("expected a .npy file, which starts with \\x93NUMPY, found `{start}`"));
-    };
-    let (length, rest) = match *rest {
-        [1, 0, a, b, ref rest @ ..] => (u32::from(u16::from_le_bytes([a, b])), rest),
-        [2 | 3, 0, a, b, c, d, ref rest @ ..] => (u32::from_le_bytes([a, b, c, d]), rest),
-        [1..=3, 0, ..] | [] | [_] => {
-            return Err("expected the length of the header, found the end of the file (it is truncated)".into());
-        }
-        [major, minor, ..] => {
-            return Err(format!("expected version 1.0, 2.0 or 3.0 of the format, found {major}.{minor}"));
-        }
-    };
-    let Some((header, data)) = rest.split_at_checked(length as usize) else {
-        let found = rest.len();
-        return Err(format!("expected a header of {length} bytes, found {found} bytes (the file is truncated)"));
-    };
-    let broken = || format!("expected a header with descr, fortran_order and shape, found `{}`", shown(header));
-    let [descr, order, shape] = std::str::from_utf8(header).ok().and_then(entries).ok_or_else(broken)?;
+fn npy_array(content: &[u8], real: Option<usize>) -> Result<Array<'_>, Fault> {
+    let Header { descr, fortran_order, shape: dimensions, data } = npy::parse(content)?;
     let expected = match real {
         None => "floats, complex numbers or integers, such as '<f8', '>c16' or '|u1'",
         Some(_) => "the type '<f8', '>f8', '<f4' or '>f4'",
@@ -254,9 +216,8 @@ fn npy(content: &[u8], real: Option<usize>) -> Result<Array<'_>, Fault> {
         Some("<i8") if real.is_none() => (8, |b| i64::from_le_bytes(b.try_into().expect("eight bytes")) as f64),
         Some(other) => return wrong_type(&format!("'{}'", shown(other.as_bytes()))),
         None if descr.starts_with('[') => return wrong_type("a structured type"),
-        None => return Err(broken()),
+        None => return Err(npy::unknown(descr)),
     };
-    let dimensions = numbers(shape).ok_or_else(broken)?;
     if let Some(expected) = real.filter(|expected| dimensions.len() != *expected) {
         let shape: Vec<String> = dimensions.iter().map(u64::to_string).collect();
         let found = shape.len();
@@ -273,77 +234,7 @@ fn npy(content: &[u8], real: Option<usize>) -> Result<Array<'_>, Fault> {
             size * floats
         ));
     }
-    Ok(Array { dimensions, fortran_order: order == "True", data: data.chunks_exact(size), read, floats })
-}
-
-/// The values of `descr`, `fortran_order` and `shape` in a header.
-fn entries(header: &str) -> Option<[&str; 3]> {
-    let mut rest = header.trim().strip_prefix('{')?.strip_suffix('}')?.trim();
-    let [mut descr, mut order, mut shape] = [None; 3];
-    while !rest.is_empty() {
-        let (key, after) = rest.split_once(':')?;
-        let (value, after) = after.split_at(value_end(after)?);
-        let slot = match quoted(key.trim())? {
-            "descr" => &mut descr,
-            "fortran_order" => &mut order,
-            "shape" => &mut shape,
-            _ => return None,
-        };
-        if slot.replace(value.trim()).is_some() {
-            return None;
-        }
-        rest = after.strip_prefix(',').unwrap_or(after).trim();
-    }
-    matches!(order, Some("True" | "False")).then_some([descr?, order?, shape?])
-}
-
-/// The text in quotes of either kind. Texts in a header of floats have no escapes.
-fn quoted(text: &str) -> Option<&str> {
-    let within = |quote| text.strip_prefix(quote)?.strip_suffix(quote);
-    within('\'').or_else(|| within('"')).filter(|text| !text.contains(['\'', '"']))
-}
-
-/// The end of a value: the comma after it that is not within brackets, or the end of the text.
-fn value_end(text: &str) -> Option<usize> {
-    let mut depth = 0_usize;
-    for (at, c) in text.char_indices() {
-        match c {
-            '(' | '[' => depth += 1,
-            ')' | ']' => depth = depth.checked_sub(1)?,
-            ',' if depth == 0 => return Some(at),
-            _ => {}
-        }
-    }
-    (depth == 0).then_some(text.len())
-}
-
-/// The numbers of a shape. A single one has a comma after it. Python 2 wrote an `L` after large ones.
-fn numbers(shape: &str) -> Option<Vec<u64>> {
-    let inside = shape.strip_prefix('(')?.strip_suffix(')')?.trim();
-    if inside.is_empty() {
-        return Some(Vec::new());
-    }
-    let number = |n: &str| {
-        let n = n.trim();
-        let n = n.strip_suffix('L').unwrap_or(n);
-        if n.bytes().all(|b| b.is_ascii_digit()) { n.parse().ok() } else { None }
-    };
-    let list = inside.strip_suffix(',').unwrap_or(inside).split(',').map(number).collect();
-    if inside.contains(',') { list } else { None }
-}
-
-/// All that comes before the data of an array of numbers of this type, version 1.0.
-fn npy_head(shape: &[usize], descr: &str) -> Vec<u8> {
-    let shape = match shape {
-        [length] => format!("{length},"),
-        lengths => lengths.iter().map(usize::to_string).collect::<Vec<_>>().join(", "),
-    };
-    let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}");
-    let before = MAGIC.len() + 4;
-    let padded = (before + header.len() + 1).next_multiple_of(ALIGNMENT) - before;
-    header = format!("{header:<width$}\n", width = padded - 1);
-    // At most 20 digits for each dimension, so one or two alignments: far below 2¹⁶.
-    [&MAGIC[..], &[1, 0], &(padded as u16).to_le_bytes(), header.as_bytes()].concat()
+    Ok(Array { dimensions, fortran_order, data: data.chunks_exact(size), read, floats })
 }
 
 /// A file for a vector or an array. It is written [as a whole](Whole): if anything fails, an older file of that name stays.
@@ -379,7 +270,7 @@ impl Target {
         let begin = || {
             let mut filling = self.file.begin()?;
             if self.format == Format::Npy {
-                filling.write_all(&npy_head(&[numbers], "<f8"))?;
+                filling.write_all(&npy::head(&[numbers], "<f8"))?;
             }
             Ok(filling)
         };
@@ -408,7 +299,7 @@ impl Target {
     ) -> Result<(), Failure> {
         let write = || {
             let mut filling = self.file.begin()?;
-            filling.write_all(&npy_head(shape, descr))?;
+            filling.write_all(&npy::head(shape, descr))?;
             for value in values {
                 filling.write_all(&value)?;
             }

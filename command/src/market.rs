@@ -1,7 +1,8 @@
 //! Files with sparse symmetric matrices in the Matrix Market format: `coordinate`, with real numbers, whole numbers or a pattern.
 
 use crate::Failure;
-use crate::arrays::{content, shown};
+use crate::arrays::content;
+use maniple::output::npy::shown;
 use maniple_apps::cg::Sparse;
 use std::path::Path;
 use std::str::FromStr;

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::Rect;
 
+mod bytes;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 mod read;
@@ -11,6 +12,7 @@ mod rows;
 mod shared;
 mod write;
 
+pub use bytes::{ReadBytes, WriteBytes};
 pub use read::{Read, ReadWrite};
 pub use shared::{ReadShared, ReadWriteShared, WriteShared};
 pub use write::{Reduce, Write};

@@ -16,7 +16,7 @@ mod rect;
 mod region;
 mod vector;
 
-pub use access::{Read, ReadShared, ReadWrite, ReadWriteShared, Reduce, Write, WriteShared};
+pub use access::{Read, ReadBytes, ReadShared, ReadWrite, ReadWriteShared, Reduce, Write, WriteBytes, WriteShared};
 pub use buffer::Buffer;
 pub use error::RegionError;
 pub use field::{Element, Field, FieldId, FieldInfo, FieldSpace};

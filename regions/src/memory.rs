@@ -25,7 +25,8 @@
 //!    overlap both only read.
 //! 5. The bytes of an **atomic** storage are touched only through relaxed atomic words whose width is a function of the
 //!    element size, so that all accesses to one byte have the same width. Other processes that share a block do the same.
-//! 6. A view is made only for the element type and dimension of the storage, so that its offsets are the offsets of `layout`.
+//! 6. A view is made only for the element type and dimension of the storage, so that its offsets are the offsets of `layout`; or for the
+//!    bytes of whole runs of elements.
 
 #[cfg(feature = "ndarray")]
 mod array;
@@ -49,6 +50,6 @@ pub use lease::Lease;
 pub use lendable::{Lendable, Loan};
 pub use shared::SharedInstance;
 pub use storage::MemoryId;
+pub(crate) use view::{ByteView, View, ViewMut};
 pub use view::{Rows, RowsMut, WriteOnly};
-pub(crate) use view::{View, ViewMut};
 pub(crate) use words::SharedView;

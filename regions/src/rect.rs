@@ -268,6 +268,35 @@ impl Rect {
         points
     }
 
+    /// The runs of neighbouring points that make up `of` among the points of this rectangle, which contains it, in row-major order:
+    /// pairs of the position of the first point and the number of points. They are as few and as long as possible.
+    ///
+    /// # Panics
+    /// If `of` reaches beyond this rectangle.
+    #[track_caller]
+    pub fn runs(&self, of: &Rect) -> impl ExactSizeIterator<Item = (usize, usize)> + use<> {
+        assert!(self.contains_rect(of), "{of} lies outside {self}");
+        let (part, full) = ([0, 1, 2].map(|d| of.extent(d)), [0, 1, 2].map(|d| self.extent(d)));
+        // Trailing dimensions that are covered fully belong to one run with the dimension before them.
+        let last = (0..3).rev().find(|&d| d == 0 || part[d] != full[d]).unwrap_or(0);
+        let len: usize = part[last..].iter().product();
+        let count = if of.is_empty() { 0 } else { part[..last].iter().product() };
+        let lo = [0, 1, 2].map(|d| of.lo(d).wrapping_sub(self.lo(d)) as usize);
+        let (first, stride) = if count == 0 {
+            (0, [0; 3])
+        } else {
+            let stride = [full[1] * full[2], full[2], 1];
+            ((0..3).map(|d| lo[d] * stride[d]).sum(), stride)
+        };
+        (0..count).map(move |run| {
+            let at = match last {
+                2 => run / part[1] * stride[0] + run % part[1] * stride[1],
+                _ => run * stride[0],
+            };
+            (first + at, len)
+        })
+    }
+
     /// The row-major position of `point` among the points of this rectangle, from 0. `None` if the point is outside, or
     /// if more than `usize::MAX` points come before it.
     pub fn position<const D: usize>(&self, point: [i64; D]) -> Option<usize> {

@@ -43,11 +43,12 @@ pub use diagnose::trace::TraceFile;
 pub use error::{Error, Place, RacingAccess};
 pub use future::{FutureMap, Resolver, Stamp, TaskFuture};
 pub use ids::{CellAddress, PhaseAddress};
-pub use object::Edge;
+pub use object::{Edge, Tree};
 pub use parcel::Portable;
 pub use payload::{Length, Lent, Payload};
 #[cfg(feature = "plant")]
 pub use plant::Bug;
+pub use program::bytes::ByteRequirement;
 pub use program::destroy::Destroy;
 #[doc(hidden)]
 pub use program::destroy::Doomed;

@@ -105,19 +105,25 @@ kinds! {
     Replay(<Above as Types>::Replay) replay "",
 }
 
-pub(crate) struct Tree {
+/// A region tree: its name, its points and its fields. [`Top::tree`](crate::Top::tree) returns one.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Tree {
+    /// The name that the program gave it.
     pub name: String,
+    /// All points.
     pub rect: Rect,
+    /// The fields, in ascending order of their numbers.
     pub fields: Vec<&'static FieldInfo>,
 }
 
 impl Tree {
-    pub fn new(name: &str, rect: Rect, fields: &FieldSpace) -> Self {
+    pub(crate) fn new(name: &str, rect: Rect, fields: &FieldSpace) -> Self {
         Self { name: name.into(), rect, fields: fields.fields().iter().map(|f| (*f).into()).collect() }
     }
 
     #[inline]
-    pub fn field(&self, id: FieldId) -> Option<&'static FieldInfo> {
+    pub(crate) fn field(&self, id: FieldId) -> Option<&'static FieldInfo> {
         self.fields.iter().find(|f| f.id == id).copied()
     }
 }

@@ -19,5 +19,6 @@ mod halos;
 mod hangs;
 mod on_mpi;
 mod on_processes;
+mod output;
 #[cfg(feature = "rayon")]
 mod rayon;

@@ -123,27 +123,3 @@ impl<const D: usize> Layout<D> {
         Rect::new(self.lo, std::array::from_fn(|d| self.lo[d] + self.extent[d] as i64))
     }
 }
-
-/// The runs of neighbouring elements that make up `rect` within an instance of `whole`, row-major: pairs of the offset
-/// of the first element and the number of elements. As few and as long as possible; `rect` must lie within `whole`.
-pub(crate) fn runs(whole: &Rect, rect: &Rect) -> impl Iterator<Item = (usize, usize)> + use<> {
-    let (part, full) = ([0, 1, 2].map(|d| rect.extent(d)), [0, 1, 2].map(|d| whole.extent(d)));
-    // Trailing dimensions that are covered fully belong to one run with the dimension before them.
-    let last = (0..3).rev().find(|&d| d == 0 || part[d] != full[d]).unwrap_or(0);
-    let len: usize = part[last..].iter().product();
-    let count = if rect.is_empty() { 0 } else { part[..last].iter().product() };
-    let lo = [0, 1, 2].map(|d| rect.lo(d).wrapping_sub(whole.lo(d)) as usize);
-    let (first, stride) = if count == 0 {
-        (0, [0; 3])
-    } else {
-        let stride = [full[1] * full[2], full[2], 1];
-        ((0..3).map(|d| lo[d] * stride[d]).sum(), stride)
-    };
-    (0..count).map(move |run| {
-        let at = match last {
-            2 => run / part[1] * stride[0] + run % part[1] * stride[1],
-            _ => run * stride[0],
-        };
-        (first + at, len)
-    })
-}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::layout::Layout;
 use super::storage::{Access, Storage};
-use super::view::{View, ViewMut};
+use super::view::{ByteView, View, ViewMut};
 use super::words::SharedView;
 use crate::{Coherence, Element, FieldInfo, Privilege, Rect, RegionError};
 
@@ -97,6 +97,17 @@ impl Lease {
         Ok(unsafe { ViewMut::new(self.slip.storage.base().cast::<T>().add(first), layout, padding) })
     }
 
+    /// A view of bytes for what `asked` says, of elements of any type in any dimension; see [`Lease::allows`] for the other errors.
+    pub(crate) fn byte_view(&mut self, accessor: &str, asked: Privilege) -> Result<ByteView<'_>, RegionError> {
+        if !self.permits(asked, Access::Plain) {
+            return Err(self.refusal(accessor, asked, Access::Plain, None));
+        }
+        let runs = self.slip.storage.runs(&self.slip.rect).collect();
+        // SAFETY: the view borrows this lease mutably and stays within its rectangle. Its bytes are initialised, and any bytes
+        // are valid elements (rule 1). By rules 3 and 4 nobody writes there meanwhile, and if the lease writes nobody reads.
+        Ok(unsafe { ByteView::new(self.slip.storage.base(), runs) })
+    }
+
     /// A view through atomic words for what `asked` says; see [`Lease::allows`] for the errors.
     #[inline]
     pub(crate) fn shared_view<T: Element, const D: usize>(
@@ -127,16 +138,36 @@ impl Lease {
             let () = T::FITS;
             assert!(D >= 1 && D <= 3, "accessors have 1 to 3 dimensions");
         }
-        let privileged = self.slip.privilege == asked || self.slip.privilege == Privilege::ReadWrite;
-        if self.slip.storage.access() == access && self.field().holds::<T>() && self.slip.rect.dim() == D && privileged
-        {
+        if self.permits(asked, access) && self.field().holds::<T>() && self.slip.rect.dim() == D {
             return Ok(());
         }
-        Err(self.refusal::<T, D>(accessor, asked, access))
+        Err(self.refusal(accessor, asked, access, self.wrong_type::<T, D>(accessor)))
+    }
+
+    #[inline]
+    fn permits(&self, asked: Privilege, access: Access) -> bool {
+        let privileged = self.slip.privilege == asked || self.slip.privilege == Privilege::ReadWrite;
+        self.slip.storage.access() == access && privileged
     }
 
     #[cold]
-    fn refusal<T: Element, const D: usize>(&self, accessor: &str, asked: Privilege, access: Access) -> RegionError {
+    fn wrong_type<T: Element, const D: usize>(&self, accessor: &str) -> Option<RegionError> {
+        if let Err(wrong) = self.field().expect::<T>() {
+            return Some(wrong);
+        }
+        let what = || format!("{accessor} of field `{}`", self.field().name).into();
+        let wrong = |came| RegionError::WrongDimension { what: what(), expected: self.slip.rect.dim(), came };
+        (self.slip.rect.dim() != D).then(|| wrong(D))
+    }
+
+    #[cold]
+    fn refusal(
+        &self,
+        accessor: &str,
+        asked: Privilege,
+        access: Access,
+        wrong_type: Option<RegionError>,
+    ) -> RegionError {
         if self.slip.storage.access() != access {
             let (expected, advice) = match access {
                 Access::Plain => ("exclusive or atomic", "a shared accessor"),
@@ -150,19 +181,12 @@ impl Lease {
                 advice: advice.into(),
             };
         }
-        if let Err(wrong) = self.field().expect::<T>() {
-            return wrong;
-        }
-        if self.slip.rect.dim() != D {
-            let what = format!("{accessor} of field `{}`", self.field().name).into();
-            return RegionError::WrongDimension { what, expected: self.slip.rect.dim(), came: D };
-        }
-        RegionError::WrongPrivilege {
+        wrong_type.unwrap_or_else(|| RegionError::WrongPrivilege {
             accessor: accessor.into(),
             field: self.field().name.into(),
             expected: asked,
             came: self.slip.privilege,
-        }
+        })
     }
 }
 

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use super::bytes::Bytes;
 use super::foreign::ForeignMemory;
-use super::layout::runs;
 use crate::field::CACHE_LINE;
 use crate::{Buffer, FieldInfo, Rect, RegionError};
 
@@ -203,7 +202,7 @@ impl Storage {
     pub fn runs(&self, rect: &Rect) -> impl Iterator<Item = (usize, usize)> + use<> {
         assert!(self.rect.contains_rect(rect), "{rect} lies outside {}", self.rect);
         let size = self.field.size;
-        runs(&self.room, rect).map(move |(at, len)| (at * size, len * size))
+        self.room.runs(rect).map(move |(at, len)| (at * size, len * size))
     }
 }
 

@@ -6,6 +6,42 @@ use std::slice;
 
 use super::layout::Layout;
 
+/// The bytes of a lease: runs of neighbours, in row-major order.
+pub(crate) struct ByteView<'a> {
+    first: NonNull<u8>,
+    /// The offset and the length of each run.
+    runs: Vec<(usize, usize)>,
+    lease: PhantomData<&'a mut u8>,
+}
+
+impl ByteView<'_> {
+    /// # Safety
+    ///
+    /// The runs are disjoint, and belong to a rectangle of a plain storage that begins at `first` and outlives the view. Nobody
+    /// writes to that rectangle meanwhile, and if [`run_mut`](Self::run_mut) is called nobody else reads there.
+    pub unsafe fn new(first: NonNull<u8>, runs: Vec<(usize, usize)>) -> Self {
+        ByteView { first, runs, lease: PhantomData }
+    }
+
+    pub fn count(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Run number `run`, which must be below `count()`.
+    pub fn run(&self, run: usize) -> &[u8] {
+        let (at, len) = self.runs[run];
+        // SAFETY: initialised bytes that `new` was promised for this view.
+        unsafe { slice::from_raw_parts(self.first.add(at).as_ptr(), len) }
+    }
+
+    /// The same, mutably.
+    pub fn run_mut(&mut self, run: usize) -> &mut [u8] {
+        let (at, len) = self.runs[run];
+        // SAFETY: as in `run`; nobody else is there, and the view is borrowed mutably.
+        unsafe { slice::from_raw_parts_mut(self.first.add(at).as_ptr(), len) }
+    }
+}
+
 /// An element that can be set but never read. [`Write`](crate::Write) gives slices of them.
 ///
 /// ```compile_fail,E0599

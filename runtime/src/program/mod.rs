@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `runtime` | a run and its drivers |
 //! | `top`, `inner`, `shard` | the three kinds of tasks that launch others |
-//! | `launch`, `param`, `index`, `fold`, `apart`, `whole` | leaf tasks |
+//! | `launch`, `param`, `bytes`, `index`, `fold`, `apart`, `whole` | leaf tasks |
 //! | `flow` | leaf tasks that the top-level task launches |
 //! | `gang`, `launcher` | gangs and their launches |
 //! | `edges`, `phase` | barriers between shards |
@@ -16,6 +16,7 @@
 //! | `trace` | which process writes a trace |
 
 mod apart;
+pub(crate) mod bytes;
 pub(crate) mod deadline;
 pub(crate) mod destroy;
 pub(crate) mod edges;

@@ -329,7 +329,13 @@ impl<'a> Declaring<'a> {
         self.body.uses.reserve_exact(1);
     }
 
-    fn region(&mut self, region: &LocalRegion, field: &FieldInfo, p: Privilege, c: Coherence) -> Result<(), Error> {
+    pub(super) fn region(
+        &mut self,
+        region: &LocalRegion,
+        field: &FieldInfo,
+        p: Privilege,
+        c: Coherence,
+    ) -> Result<(), Error> {
         match &mut self.only {
             Only::All => {}
             Only::Uses(uses) => {

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::effects::{Asker, Destroyed, Known};
 use crate::future::FutureMap;
 use crate::gang::OfLaunch;
-use crate::ids::{NodeId, ObjectId, ProcessorId, Run, TOP};
+use crate::ids::{ColumnKey, NodeId, ObjectId, ProcessorId, Run, TOP};
 use crate::maps::HashSet;
 use crate::message::{Destroying, Message};
 use crate::object::{Edge, EdgeTable, GangTable, Object, PhaseSpec, TaskSpec, Tree};
@@ -23,7 +23,7 @@ use crate::replay::{Chains, Handle, ReplayObject, ReplaySpec, check};
 use crate::task::Owner;
 use maniple_barriers::Arrivals;
 use maniple_mapper::{Algorithm, AlgorithmInput, Kind, Mapper, PlaceShardsInput, validate};
-use maniple_regions::{Element, FieldInfo, FieldSpace, Rect, Region, RegionError, TreeId};
+use maniple_regions::{Element, FieldId, FieldInfo, FieldSpace, Rect, Region, RegionError, TreeId};
 use maniple_schedules::CombiningTree;
 use std::any::type_name;
 use std::cell::OnceCell;
@@ -67,7 +67,7 @@ pub(crate) const SINGLE: Gang = Gang { id: 0, shards: 1, run: Run::ANY };
 ///
 /// | what you want to do | method |
 /// |---|---|
-/// | make a region | [`region_tree`](Self::region_tree) |
+/// | make a region, ask about one | [`region_tree`](Self::region_tree), [`tree`](Self::tree) |
 /// | make a gang | [`gang`](Self::gang) |
 /// | make a task for shards | [`register`](Self::register) |
 /// | launch a gang | [`launch_gang`](Self::launch_gang) |
@@ -188,6 +188,31 @@ impl Top {
         let fields = fields.map_err(|source| Error::region(place, source))?;
         let id = self.define(Object::Tree(Tree::new(name, rect, &fields)));
         Ok(Region { tree: TreeId(id), rect })
+    }
+
+    /// The name, the points and the fields of the tree of a region. Local; never waits.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for a region outside its tree, [`Error::Destroyed`] for a tree that was destroyed.
+    pub fn tree(&self, region: Region) -> Result<Tree, Error> {
+        let objects = &self.core().effects().objects;
+        objects.in_tree(region, TOP, || "Top::tree".into())?;
+        let found = objects.with(region.tree.0, |object| object.and_then(Object::tree).cloned());
+        found.ok_or_else(|| Error::misuse("Top::tree", "a region of a tree made with `Top::region_tree`", region))
+    }
+
+    /// The rectangles of the instances that hold the latest values of a field within a region, in the order of their points. Points
+    /// that nobody has written are in none. All copies get the same. Local; never waits.
+    ///
+    /// # Errors
+    /// As [`tree`](Self::tree); [`Error::Misuse`] for a field that the tree does not have.
+    #[doc(hidden)]
+    pub fn instances(&self, region: Region, field: FieldId) -> Result<Vec<Rect>, Error> {
+        self.tree(region)?;
+        self.core().effects().objects.field(region.tree, field)?;
+        let key = ColumnKey { tree: region.tree, field, rect: region.rect };
+        let valid = self.launcher.planner.versions.borrow().within(&key);
+        Ok(valid.iter().map(|valid| valid.from.intersect(&region.rect)).collect())
     }
 
     /// Makes a gang of `shards` shards. The mapper decides on which processors they run. Collective; never waits.

@@ -1,0 +1,189 @@
+//! Checkpoints.
+
+use super::tasks::{self, Begun, Later};
+use super::{Saving, all, describe, load_arrays, node_name, part_of, save_arrays};
+use crate::prelude::*;
+use crate::runtime::Portable;
+use std::path::{Path, PathBuf};
+
+/// Keeps the state of a run in a directory, so that a later run goes on from it: region trees, values of the program, and the number of
+/// the step. The top-level task has it.
+///
+/// Each checkpoint is a directory of its own in this directory, named after its step. It has [Zarr's format](super), with a group
+/// for each tree. It is written beside the running program, under another name, and gets its name when it is whole. A run that
+/// is killed at any moment leaves those whole that were.
+///
+/// ```
+/// use maniple::output::Checkpoint;
+/// use maniple::prelude::*;
+///
+/// const U: Field<f64> = Field::new(0, "u");
+///
+/// async fn steps(shard: Shard, (block, steps): (Region, u64)) -> Result<(), Error> {
+///     let u = shard.region(block)?;
+///     for _ in 0..steps {
+///         let add = |mut u: ReadWrite<f64>| u.as_mut_slice().iter_mut().for_each(|u| *u += 1.0);
+///         shard.launch(add, (u.read_write(U),)).go()?.detach();
+///     }
+///     Ok(())
+/// }
+///
+/// /// Takes 100 steps, those of earlier runs included, and a checkpoint after every 10.
+/// async fn top(top: Top, dir: std::path::PathBuf, shards: u32) -> Result<u64, Error> {
+///     let tree = top.region_tree("line", Rect::line(0, 1000), &[U.info()])?;
+///     let blocks: Vec<Region> = Partition::equal(tree, shards as usize)?.iter().collect();
+///     let gang = top.gang("all", shards)?;
+///     let task = top.register("steps", steps);
+///     let mut checkpoint = Checkpoint::open(&top, &dir, "add one").await?;
+///     let (first, ()) = checkpoint.restore(&[tree]).await?.unwrap_or_default();
+///     for step in (first..100).step_by(10) {
+///         let start = |s: u32| ShardLaunch::new((blocks[s as usize], 10)).writes(blocks[s as usize], [U]);
+///         top.launch_gang(&gang, &task, start)?.all().await?;
+///         checkpoint.save(step + 10, &[tree], &()).await?;
+/// #       if first == 0 && step == 40 { break; }
+///     }
+///     checkpoint.finish().await?;
+///     Ok(100 - first)
+/// }
+/// # let dir = tempfile::tempdir().expect("a directory");
+/// # let path = dir.path().to_owned();
+/// # let run = |shards| { let path = path.clone(); Runtime::threads(2).run(move |t| top(t, path.clone(), shards)).map(|r| r.0) };
+/// # assert_eq!((run(3)?, run(2)?), (100, 50));
+/// # Ok::<(), Error>(())
+/// ```
+pub struct Checkpoint {
+    top: Top,
+    dir: PathBuf,
+    program: String,
+    keep: usize,
+    newest: Option<tasks::Whole>,
+    /// The newest was restored, or there is none.
+    is_current: bool,
+    saving: Option<Saving>,
+    later: Later,
+}
+
+impl Checkpoint {
+    /// Looks for checkpoints in a directory, which need not exist. Collective; waits until one node has looked.
+    ///
+    /// `program` says what the checkpoints are of: the name of the program, and of what a run can't change when it goes on, such as
+    /// parameters of the problem.
+    ///
+    /// # Errors
+    /// An [`Error::User`] as the [origin](Error::origin) for checkpoints of another program, and for files that can't be read.
+    pub async fn open(top: &Top, dir: impl AsRef<Path>, program: &str) -> Result<Self, Error> {
+        let (dir, program) = (dir.as_ref().to_owned(), program.to_owned());
+        let look = (dir.clone().into(), program.clone().into());
+        let newest = top.try_launch(tasks::look_checkpoint, look).on(NodeId(0)).go()?.await?;
+        let is_current = newest.is_none();
+        Ok(Self { top: top.clone(), dir, program, keep: 2, newest, is_current, saving: None, later: Later::default() })
+    }
+
+    /// Keeps so many of the newest checkpoints, at least 1. Without this it keeps 2.
+    pub fn keep(mut self, checkpoints: usize) -> Self {
+        self.keep = checkpoints.max(1);
+        self
+    }
+
+    /// The step of the newest whole checkpoint that was there when the directory was opened. Local; never waits.
+    pub fn newest(&self) -> Option<u64> {
+        self.newest.as_ref().map(|newest| newest.step)
+    }
+
+    /// Sets region trees to the values of the newest whole checkpoint, and returns its step and the values that were saved with it;
+    /// `None` if there is no checkpoint. Collective; waits until all is read.
+    ///
+    /// The number of processes, workers and shards may be another than that of the run which wrote it. The trees must be those of
+    /// [`save`](Self::save): as many, with the same names, points and fields.
+    ///
+    /// # Errors
+    /// - An [`Error::User`] as the [origin](Error::origin) for a file that is missing or damaged, and for other trees. It says which file
+    ///   or tree. To start from the checkpoint before, remove the directory of the damaged one.
+    /// - [`Error::Misuse`] for a region outside its tree.
+    pub async fn restore<V: Portable + Clone>(&mut self, trees: &[Region]) -> Result<Option<(u64, V)>, Error> {
+        let Some(tasks::Whole { step, trees: saved }) = self.newest.clone() else { return Ok(None) };
+        let dir = self.dir.join(name_of(step));
+        let names = self.names(trees)?;
+        if names != saved {
+            let (expected, found) = (names.join(", "), saved.join(", "));
+            return Err(Error::user(format!("{}: expected the trees {expected}, found {found}", dir.display())));
+        }
+        let values = self.top.try_launch(tasks::read_values::<V>, (dir.clone().into(),)).on(NodeId(0)).go()?;
+        let mut loads = Vec::new();
+        for (region, name) in trees.iter().zip(&names) {
+            loads.extend(load_arrays(&self.top, *region, &dir.join(name)).await?);
+        }
+        let values = values.await;
+        all(loads).await?;
+        self.is_current = true;
+        Ok(Some((step, values?)))
+    }
+
+    /// Saves region trees and values of the program, for step `step`. Collective; waits only until the checkpoint before has been
+    /// written.
+    ///
+    /// Leaf tasks write the trees as the launches before leave them, each on the node that has the values. Later launches go on meanwhile;
+    /// those that change values wait for the tasks that write these. All copies of the top-level task must have the same `values`, such as
+    /// the results of shards.
+    ///
+    /// # Errors
+    /// - The errors of the checkpoint before, such as a full disk. Those written earlier stay.
+    /// - [`Error::Misuse`] if the directory has a checkpoint that was not restored, and for a region outside its tree.
+    pub async fn save<V: Portable>(&mut self, step: u64, trees: &[Region], values: &V) -> Result<(), Error> {
+        self.finish().await?;
+        let path = self.dir.join(name_of(step));
+        if !self.is_current {
+            let expected = "a directory without checkpoints, or `restore` before the first `save`";
+            let newest = format!("checkpoints up to step {}", self.newest().unwrap_or_default());
+            return Err(Error::misuse(format!("Checkpoint::save in {}", self.dir.display()), expected, newest));
+        }
+        let (top, part) = (&self.top, part_of(&path));
+        let (mut begun, mut arrays) = (Begun::default(), Vec::new());
+        let names = self.names(trees)?;
+        for (region, name) in trees.iter().zip(&names) {
+            arrays.push((*region, describe(top, *region, Path::new(name), &mut begun)?));
+        }
+        begun.checkpoint(&self.program, tasks::Whole { step, trees: names }, values)?;
+        let begin = (path.clone().into(), part.clone().into(), begun.into());
+        let begin = top.try_launch(tasks::begin, begin).on(NodeId(0)).go()?;
+        let mut written = vec![begin.clone()];
+        for (region, arrays) in arrays {
+            written.extend(save_arrays(top, region, arrays, &part, &begin)?);
+        }
+        let after = written.iter().map(Input::from).collect();
+        let publish = (part.clone().into(), path.into(), (self.keep, self.later.clone()).into(), after);
+        let published = top.try_launch(tasks::publish_checkpoint, publish).on(NodeId(0)).go()?;
+        self.saving = Some(Saving { part, tasks: written, published });
+        Ok(())
+    }
+
+    /// Waits until the last checkpoint is written. Collective. Without this call its errors come at the end of the run.
+    ///
+    /// # Errors
+    /// Those of [`save`](Self::save).
+    pub async fn finish(&mut self) -> Result<(), Error> {
+        match self.saving.take() {
+            Some(saving) => saving.over(&self.top).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The directories of trees.
+    fn names(&self, trees: &[Region]) -> Result<Vec<String>, Error> {
+        let mut names: Vec<String> = Vec::new();
+        for region in trees {
+            let name = node_name(&self.top.tree(*region)?.name);
+            if names.contains(&name) {
+                let what = format!("a checkpoint in {}", self.dir.display());
+                return Err(Error::misuse(what, "trees whose names differ", format!("`{name}` twice")));
+            }
+            names.push(name);
+        }
+        Ok(names)
+    }
+}
+
+/// The name of a checkpoint's directory, in the order of steps.
+fn name_of(step: u64) -> String {
+    format!("{}{step:020}", tasks::PREFIX)
+}

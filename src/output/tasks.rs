@@ -1,0 +1,309 @@
+//! The leaf tasks that touch files.
+
+use super::array::{METADATA, group};
+use super::boxes::{BoxOf, BoxReader, BoxWriter};
+use super::npy;
+use crate::prelude::*;
+use crate::regions::{ReadBytes, WriteBytes};
+use crate::runtime::Portable;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// The error of a file.
+pub fn at(path: &Path) -> impl Fn(io::Error) -> Error + '_ {
+    move |e| Error::user(format!("{}: {e}", path.display()))
+}
+
+fn wrong(path: &Path, why: impl std::fmt::Display) -> Error {
+    Error::user(format!("{}: {why}", path.display()))
+}
+
+/// Files that are there before tasks write chunks: metadata, and the values of a checkpoint.
+#[derive(Debug, Clone, Default)]
+pub struct Begun {
+    /// The path of each within the directory, and its content.
+    files: Vec<(PathBuf, Vec<u8>)>,
+}
+
+impl Begun {
+    pub fn add(&mut self, path: PathBuf, content: impl Into<Vec<u8>>) {
+        self.files.push((path, content.into()));
+    }
+
+    /// Makes it a checkpoint, with values that have a checksum.
+    pub fn checkpoint(&mut self, program: &str, whole: Whole, values: &impl Serialize) -> Result<(), Error> {
+        let refused = |e| Error::user(format!("the values of a checkpoint: {e}"));
+        let mut bytes = postcard::to_stdvec(values).map_err(refused)?;
+        bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
+        self.add(VALUES.into(), bytes);
+        let Whole { step, trees } = whole;
+        let about = json!({ "program": program, "step": step, "trees": trees });
+        self.add(METADATA.into(), group(&[], about).to_string());
+        Ok(())
+    }
+}
+
+/// Makes the directory in which all is written, unless something else than what we write is at the path that it gets.
+pub fn begin(path: Arg<PathBuf>, part: Arg<PathBuf>, begun: Arg<Begun>) -> Result<(), Error> {
+    if fs::symlink_metadata(&*path).is_ok() && !path.join(METADATA).is_file() {
+        return Err(wrong(
+            &path,
+            "expected nothing, or a group or an array of Zarr to replace, found another file or directory",
+        ));
+    }
+    remove(&part)?;
+    fs::create_dir_all(&*part).map_err(at(&part))?;
+    for (name, content) in &begun.files {
+        let file = part.join(name);
+        let dir = file.parent().unwrap_or(&part);
+        fs::create_dir_all(dir).map_err(at(dir))?;
+        fs::write(&file, content).map_err(at(&file))?;
+    }
+    Ok(())
+}
+
+/// The same for a file of NumPy's.
+pub fn begin_npy(part: Arg<PathBuf>, path: Arg<PathBuf>, head: Arg<Vec<u8>>, length: Arg<u64>) -> Result<(), Error> {
+    if fs::symlink_metadata(&*path).is_ok_and(|found| !found.is_file()) {
+        return Err(wrong(&path, "expected nothing or a file to replace, found a directory"));
+    }
+    if let Some(dir) = part.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+        fs::create_dir_all(dir).map_err(at(dir))?;
+    }
+    let begin = || {
+        let mut file = File::create(&*part)?;
+        file.write_all(&head)?;
+        file.set_len(*length)
+    };
+    begin().map_err(at(&part))
+}
+
+/// Writes values to a chunk of its own, or into a file that is there.
+pub fn write(data: ReadBytes, path: Arg<PathBuf>, of: Arg<BoxOf>, _begun: Arg<()>) -> Result<(), Error> {
+    let write = || {
+        if of.has_checksum
+            && let Some(dir) = path.parent()
+        {
+            fs::create_dir_all(dir)?;
+        }
+        let file = File::options().write(true).create(of.has_checksum).truncate(of.has_checksum).open(&*path)?;
+        let mut writer = BoxWriter::new(file, &of, &data.rect())?;
+        data.runs().try_for_each(|run| writer.write_all(run))?;
+        writer.finish()
+    };
+    write().map(drop).map_err(at(&path))
+}
+
+/// Reads values. A chunk may be missing, unless all are needed.
+pub fn read(mut data: WriteBytes, path: Arg<PathBuf>, of: Arg<BoxOf>, is_needed: Arg<bool>) -> Result<(), Error> {
+    let rect = data.rect();
+    let mut reader = match BoxReader::open(&path, &of, &rect) {
+        Err(e) if e.kind() == ErrorKind::NotFound && !*is_needed => {
+            return data.set_runs(|run| {
+                run.fill(0);
+                Ok(())
+            });
+        }
+        opened => opened.map_err(at(&path))?,
+    };
+    data.set_runs(|run| reader.read_exact(run)).and_then(|()| reader.finish()).map_err(at(&path))
+}
+
+/// Gives what is written its name, in place of what was there.
+pub fn publish(part: Arg<PathBuf>, path: Arg<PathBuf>, _written: Many<Arg<()>>) -> Result<(), Error> {
+    rename(&part, &path)
+}
+
+/// Gives a file or a directory its name. An older one goes.
+pub fn rename(part: &Path, path: &Path) -> Result<(), Error> {
+    if !fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
+        return fs::rename(part, path).map_err(at(path));
+    }
+    let mut old = path.as_os_str().to_owned();
+    old.push(".old");
+    let old = PathBuf::from(old);
+    remove(&old)?;
+    fs::rename(path, &old).map_err(at(path))?;
+    fs::rename(part, path).map_err(at(path))?;
+    remove(&old)
+}
+
+/// Removes what was written.
+pub fn discard(part: Arg<PathBuf>) -> Result<(), Error> {
+    remove(&part)
+}
+
+/// Removes a file or a directory, if it is there.
+pub fn remove(path: &Path) -> Result<(), Error> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+        Err(e) => Err(e),
+    };
+    removed.map_err(at(path))
+}
+
+/// An array that is there.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Found {
+    /// Its directory, and the text of its metadata.
+    Zarr { path: PathBuf, metadata: String },
+    /// Its file, and the number of bytes before the values.
+    Npy { path: PathBuf, start: u64 },
+}
+
+/// Reads the metadata of the arrays of a group, or of the one array that `path` is.
+pub fn look_zarr(Arg(path): Arg<PathBuf>, names: Arg<Vec<String>>) -> Result<Vec<Found>, Error> {
+    let node = read_metadata(&path)?;
+    let array = |path: PathBuf| Ok(Found::Zarr { metadata: read_metadata(&path)?.to_string(), path });
+    match node["node_type"] == "array" && names.len() == 1 {
+        true => Ok(vec![array(path)?]),
+        false => names.iter().map(|name| array(path.join(name))).collect(),
+    }
+}
+
+fn read_metadata(dir: &Path) -> Result<Value, Error> {
+    let path = dir.join(METADATA);
+    let text = fs::read(&path).map_err(at(&path))?;
+    serde_json::from_slice(&text).map_err(|e| wrong(&path, e))
+}
+
+/// Reads the header of a file of NumPy's.
+pub fn look_npy(Arg(path): Arg<PathBuf>, descr: Arg<String>, shape: Arg<Vec<usize>>) -> Result<Vec<Found>, Error> {
+    let mut head = Vec::new();
+    let file = File::open(&path).map_err(at(&path))?;
+    // The header of an array of numbers is far shorter.
+    file.take(1 << 16).read_to_end(&mut head).map_err(at(&path))?;
+    let header = npy::parse(&head).map_err(|why| wrong(&path, why))?;
+    let expected = (Some(descr.as_str()), false, shape.iter().map(|n| *n as u64).collect());
+    let found = (npy::quoted(header.descr), header.fortran_order, header.shape);
+    if found != expected {
+        let show = |(descr, fortran, shape): &(Option<&str>, bool, Vec<u64>)| {
+            let order = if *fortran { ", in Fortran's order" } else { "" };
+            format!("an array of {} of shape {shape:?}{order}", descr.unwrap_or("structures"))
+        };
+        return Err(wrong(&path, format!("expected {}, found {}", show(&expected), show(&found))));
+    }
+    let start = (head.len() - header.data.len()) as u64;
+    Ok(vec![Found::Npy { path, start }])
+}
+
+/// What the path ends with under which something is written, before it gets its own name.
+pub const PART: &str = ".part";
+
+/// What the names of checkpoints begin with.
+pub const PREFIX: &str = "checkpoint-";
+
+/// The file of a checkpoint that has the program's values.
+const VALUES: &str = "values";
+
+/// A whole checkpoint.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Whole {
+    pub step: u64,
+    /// The directories of its trees.
+    pub trees: Vec<String>,
+}
+
+/// The checkpoints of a directory, by their steps, the newest last: the whole ones, or those whose names end so.
+fn checkpoints(dir: &Path, end: &str) -> Result<Vec<(u64, PathBuf)>, Error> {
+    let mut found = Vec::new();
+    let entries = match fs::read_dir(dir) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(found),
+        entries => entries.map_err(at(dir))?,
+    };
+    for entry in entries {
+        let name = entry.map_err(at(dir))?.file_name();
+        let step = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.strip_suffix(end)?.parse().ok());
+        found.extend(step.map(|step| (step, dir.join(&name))));
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Finds the newest whole checkpoint of a program.
+pub fn look_checkpoint(dir: Arg<PathBuf>, program: Arg<String>) -> Result<Option<Whole>, Error> {
+    let Some((step, path)) = checkpoints(&dir, "")?.pop() else { return Ok(None) };
+    let about = &read_metadata(&path)?["attributes"]["maniple"];
+    if about["program"] != json!(*program) {
+        let advice = "name another directory, or remove this one";
+        return Err(wrong(
+            &path,
+            format!("expected a checkpoint of \"{}\", found one of {}; {advice}", *program, about["program"]),
+        ));
+    }
+    let trees = serde_json::from_value(about["trees"].clone()).map_err(|e| wrong(&path, e))?;
+    Ok(Some(Whole { step, trees }))
+}
+
+/// Reads the values of a checkpoint.
+pub fn read_values<V: Portable>(dir: Arg<PathBuf>) -> Result<V, Error> {
+    let path = dir.join(VALUES);
+    let bytes = fs::read(&path).map_err(at(&path))?;
+    let undamaged =
+        bytes.split_last_chunk().filter(|(values, sum)| crc32c::crc32c(values) == u32::from_le_bytes(**sum));
+    let Some((values, _)) = undamaged else {
+        return Err(wrong(&path, "the values do not have the file's checksum; the file is damaged"));
+    };
+    let other = |e| wrong(&path, format!("expected values of type {}, found others ({e})", std::any::type_name::<V>()));
+    match postcard::take_from_bytes(values).map_err(other)? {
+        (values, []) => Ok(values),
+        _ => Err(other(postcard::Error::SerdeDeCustom)),
+    }
+}
+
+/// The thread that gets the last checkpoint to the disk, and then removes those that are too many.
+#[derive(Clone, Default)]
+pub struct Later(Arc<Mutex<Option<JoinHandle<()>>>>);
+
+impl Later {
+    /// Begins when the one before is over.
+    fn begin(&self, work: impl FnOnce() + Send + 'static) {
+        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = running.take() {
+            // Its panic is on stderr, and nothing depends on it.
+            let _over = before.join();
+        }
+        *running = std::thread::Builder::new().name("checkpoint".into()).spawn(work).ok();
+    }
+}
+
+/// Gives a checkpoint its name.
+pub fn publish_checkpoint(
+    part: Arg<PathBuf>,
+    path: Arg<PathBuf>,
+    Arg((keep, later)): Arg<(usize, Later)>,
+    _written: Many<Arg<()>>,
+) -> Result<(), Error> {
+    rename(&part, &path)?;
+    let Arg(path) = path;
+    later.begin(move || {
+        if let Err(e) = sync(&path).map_err(at(&path)).and_then(|()| remove_old(&path, keep)) {
+            log::warn!("a checkpoint was written, but older ones stay: {e}");
+        }
+    });
+    Ok(())
+}
+
+/// Removes the checkpoints before the newest ones, and what was left of those before this one that were never whole.
+fn remove_old(path: &Path, keep: usize) -> Result<(), Error> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let whole = checkpoints(dir, "")?;
+    let mut left = checkpoints(dir, PART)?;
+    left.retain(|(_, part)| part.with_extension("") < *path);
+    whole.iter().rev().skip(keep).chain(&left).try_for_each(|(_, old)| remove(old))
+}
+
+/// Gets all files of a directory to the disk.
+fn sync(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        fs::read_dir(path)?.try_for_each(|entry| sync(&entry?.path()))?;
+    }
+    File::open(path)?.sync_all()
+}

@@ -1,0 +1,364 @@
+//! Files that are saved and loaded, and checkpoints. The values of a field are functions of the point.
+
+use crate::processes;
+use crate::size::part;
+use maniple::output::{Checkpoint, Output};
+use maniple::prelude::*;
+use maniple::regions::FieldInfo;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use std::path::{Path, PathBuf};
+
+#[derive(Clone, Copy, PartialEq, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+struct Particle {
+    x: f64,
+    id: u32,
+    kind: [u16; 2],
+}
+
+const A: Field<f64> = Field::new(0, "a");
+const B: Field<[i16; 3]> = Field::new(1, "with / slash");
+const C: Field<Particle> = Field::new(2, "c");
+
+fn hash(point: [i64; 3]) -> i64 {
+    point.iter().fold(17, |sum: i64, x| sum.wrapping_mul(1_000_003) ^ x)
+}
+
+fn a(point: [i64; 3]) -> f64 {
+    hash(point) as f64 / 3.0
+}
+fn b(point: [i64; 3]) -> [i16; 3] {
+    [0, 1, 2].map(|i| (hash(point) >> (8 * i)) as i16)
+}
+fn c(point: [i64; 3]) -> Particle {
+    Particle { x: a(point), id: hash(point) as u32, kind: [1, point[0] as u16] }
+}
+
+/// A program on three dimensions: the points, the blocks of those who write and of those who read.
+#[derive(Debug, Clone)]
+struct Case {
+    rect: Rect,
+    writers: [usize; 3],
+    readers: [usize; 3],
+    padding: usize,
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let side = || (-5i64..5, 1i64..9);
+    let tiles = || [1usize..4, 1usize..3, 1usize..3];
+    ([side(), side(), side()], tiles(), tiles(), 0usize..2).prop_map(|(sides, writers, readers, padding)| Case {
+        rect: Rect::new(sides.map(|s| s.0), sides.map(|s| s.0 + s.1)),
+        writers,
+        readers,
+        padding,
+    })
+}
+
+/// A new directory that all nodes know.
+async fn directory(top: &Top) -> Result<PathBuf, Error> {
+    let make = || tempfile::tempdir().expect("a directory").keep();
+    top.launch(make, ()).on(NodeId(0)).go()?.await
+}
+
+async fn remove(top: &Top, dir: PathBuf) -> Result<(), Error> {
+    let remove = |dir: Arg<PathBuf>| std::fs::remove_dir_all(&*dir).expect("removed");
+    top.launch(remove, (dir.into(),)).on(NodeId(0)).go()?.await
+}
+
+fn fields(padding: usize) -> [FieldInfo; 3] {
+    [A.info().with_padding(padding), B.info(), C.info()]
+}
+
+async fn writes(shard: Shard, block: Region) -> Result<(), Error> {
+    let view = shard.region(block)?;
+    let set = |mut xs: Write<f64, 3>, mut ys: Write<[i16; 3], 3>, mut zs: Write<Particle, 3>| {
+        for point in xs.rect().points::<3>() {
+            xs.set(point, a(point));
+            ys.set(point, b(point));
+            zs.set(point, c(point));
+        }
+    };
+    shard.launch(set, (view.write(A), view.write(B), view.write(C))).go()?.detach();
+    Ok(())
+}
+
+async fn reads(shard: Shard, block: Region) -> Result<(), Error> {
+    let view = shard.region(block)?;
+    let compare = |xs: Read<f64, 3>, ys: Read<[i16; 3], 3>, zs: Read<Particle, 3>| {
+        for point in xs.rect().points::<3>() {
+            assert_eq!((xs.get(point), ys.get(point), zs.get(point)), (a(point), b(point), c(point)), "{point:?}");
+        }
+    };
+    shard.launch(compare, (view.read(A), view.read(B), view.read(C))).go()?.await
+}
+
+/// Launches a task on the blocks of a tree.
+async fn on_blocks<F>(top: &Top, tree: Region, tiles: [usize; 3], writes: bool, task: F) -> Result<(), Error>
+where
+    F: AsyncTask,
+{
+    let blocks: Vec<Region> = Partition::grid(tree, tiles)?.iter().collect();
+    let gang = top.gang("blocks", blocks.len() as u32)?;
+    let task = task.register(top);
+    let start = |s: u32| {
+        let block = blocks[s as usize];
+        let launch = ShardLaunch::new(block);
+        if writes {
+            launch.writes(block, [A.id(), B.id(), C.id()])
+        } else {
+            launch.reads(block, [A.id(), B.id(), C.id()])
+        }
+    };
+    top.launch_gang(&gang, &task, start)?.all().await.map(drop)
+}
+
+trait AsyncTask {
+    fn register(self, top: &Top) -> ShardTask<Region, ()>;
+}
+
+impl<F, Fut> AsyncTask for F
+where
+    F: Fn(Shard, Region) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<(), Error>> + 'static,
+{
+    fn register(self, top: &Top) -> ShardTask<Region, ()> {
+        top.register("blocks", self)
+    }
+}
+
+/// Runs on threads, under the seeded driver, or on the processes of this test.
+fn runtimes(seed: u64) -> Vec<(String, Runtime)> {
+    processes::runtimes().unwrap_or_else(|| {
+        vec![("threads".into(), Runtime::threads(2)), (format!("seed {seed}"), Runtime::seeded(3, seed))]
+    })
+}
+
+fn what_was_saved_is_loaded() {
+    let mut runner = TestRunner::deterministic();
+    for number in 0..part(60) {
+        let case = cases().new_tree(&mut runner).expect("a case").current();
+        for (name, runtime) in runtimes(number) {
+            let this = case.clone();
+            let ran = runtime.run(move |top| {
+                let Case { rect, writers, readers, padding } = this.clone();
+                async move {
+                    let dir = directory(&top).await?;
+                    let tree = top.region_tree("first", rect, &fields(padding))?;
+                    on_blocks(&top, tree, writers, true, writes).await?;
+                    top.save(&tree, dir.join("saved")).await?;
+                    // What is there is replaced.
+                    top.save(&tree, dir.join("saved")).await?;
+                    let other = top.region_tree("second", rect, &fields(0))?;
+                    top.load(&other, dir.join("saved")).await?;
+                    on_blocks(&top, other, readers, false, reads).await?;
+                    // Saving changed nothing.
+                    on_blocks(&top, tree, readers, false, reads).await?;
+                    remove(&top, dir).await
+                }
+            });
+            assert!(ran.is_ok(), "{case:?}, {name}: {}", ran.err().expect("an error"));
+        }
+    }
+}
+
+#[test]
+fn saved_values_come_back() {
+    what_was_saved_is_loaded();
+}
+
+#[test]
+fn on_processes() {
+    processes::bodies_on_processes(
+        "output::on_processes",
+        &[("saved", what_was_saved_is_loaded), ("checkpoints", checkpoints_come_back)],
+    );
+}
+
+const N: Field<u64> = Field::new(0, "n");
+
+/// Takes steps from a checkpoint on, if there is one, and ends before step `until`. Returns the values at the end.
+async fn steps(top: Top, dir: PathBuf, shards: u32, until: u64) -> Result<(u64, Vec<u64>), Error> {
+    async fn add(shard: Shard, (block, step): (Region, u64)) -> Result<u64, Error> {
+        let n = shard.region(block)?;
+        let add = |mut n: ReadWrite<u64>, step: Arg<u64>| {
+            for (i, n) in (n.rect().lo(0)..).zip(n.as_mut_slice()) {
+                *n = n.wrapping_mul(31).wrapping_add(i as u64 ^ *step);
+            }
+        };
+        shard.launch(add, (n.read_write(N), step.into())).go()?.await?;
+        shard
+            .launch(|n: Read<u64>| n.as_slice().iter().fold(0, |sum: u64, n| sum.wrapping_add(*n)), (n.read(N),))
+            .go()?
+            .await
+    }
+    let tree = top.region_tree("line", Rect::line(-7, 94), &[N.info()])?;
+    let blocks: Vec<Region> = Partition::equal(tree, shards as usize)?.iter().collect();
+    let (gang, task) = (top.gang("all", shards)?, top.register("add", add));
+    let mut checkpoint = Checkpoint::open(&top, &dir, "steps").await?;
+    let (first, mut sums) = checkpoint.restore::<Vec<u64>>(&[tree]).await?.unwrap_or_default();
+    for step in first..until {
+        let start = |s: u32| ShardLaunch::new((blocks[s as usize], step)).writes(blocks[s as usize], [N]);
+        let each = top.launch_gang(&gang, &task, start)?.all().await?;
+        sums.push(each.into_iter().fold(0, u64::wrapping_add));
+        checkpoint.save(step + 1, &[tree], &sums).await?;
+    }
+    checkpoint.finish().await?;
+    Ok((first, sums))
+}
+
+/// The sums of [`steps`], one after another.
+fn sums(steps: u64) -> Vec<u64> {
+    let mut values = [0u64; 101];
+    let mut sums = Vec::new();
+    for step in 0..steps {
+        for (i, n) in values.iter_mut().enumerate() {
+            *n = n.wrapping_mul(31).wrapping_add((i as u64).wrapping_sub(7) ^ step);
+        }
+        sums.push(values.iter().fold(0, |sum: u64, n| sum.wrapping_add(*n)));
+    }
+    sums
+}
+
+fn checkpoints_come_back() {
+    for (name, runtime) in runtimes(1) {
+        let ran = runtime.run(|top| async move {
+            let dir = directory(&top).await?;
+            let inside = dir.join("some").join("where");
+            let mut firsts = Vec::new();
+            for (shards, until) in [(3, 4), (2, 4), (7, 9), (1, 10)] {
+                let (first, found) = steps(top.clone(), inside.clone(), shards, until).await?;
+                assert_eq!(found, sums(until), "{shards} shards");
+                firsts.push(first);
+            }
+            assert_eq!(firsts, [0, 4, 4, 9]);
+            remove(&top, dir).await
+        });
+        assert!(ran.is_ok(), "{name}: {}", ran.err().expect("an error"));
+    }
+}
+
+#[test]
+fn a_run_goes_on_from_a_checkpoint() {
+    checkpoints_come_back();
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(dir)
+        .expect("a directory")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+/// The error of a run, which there must be.
+fn refused(dir: &Path, until: u64) -> String {
+    let dir = dir.to_owned();
+    let ran = Runtime::threads(2).run(move |top| steps(top, dir.clone(), 3, until));
+    ran.err().expect("an error").to_string()
+}
+
+#[test]
+fn damaged_checkpoints_are_errors() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().to_owned();
+    let run = |until| {
+        let path = path.clone();
+        Runtime::threads(2).run(move |top| steps(top, path.clone(), 3, until)).map(|ran| ran.0)
+    };
+    run(5).expect("five steps");
+    let newest = path.join(format!("checkpoint-{:020}", 5));
+    // The thread that removes old ones may be at it.
+    let old = path.join(format!("checkpoint-{:020}", 1));
+    while old.exists() {
+        std::thread::yield_now();
+    }
+    let chunk = newest.join("line").join("n").join("c").join("1");
+    let whole = std::fs::read(&chunk).expect("a chunk");
+    let mut changed = whole.clone();
+    changed[9] ^= 4;
+    let cases: [(&str, Option<&[u8]>); 3] =
+        [("checksum", Some(&changed)), ("bytes, found", Some(&whole[1..])), ("No such file", None)];
+    for (expected, content) in cases {
+        match content {
+            Some(content) => std::fs::write(&chunk, content).expect("written"),
+            None => std::fs::remove_file(&chunk).expect("removed"),
+        }
+        let error = refused(&path, 6);
+        assert!(error.contains(expected) && error.contains(&chunk.display().to_string()), "{error}");
+        assert!(newest.is_dir() && !path.join(format!("checkpoint-{:020}", 6)).exists());
+    }
+    std::fs::write(&chunk, &whole).expect("written");
+    let values = newest.join("values");
+    let good = std::fs::read(&values).expect("values");
+    std::fs::write(&values, &good[..good.len() - 1]).expect("written");
+    assert!(refused(&path, 6).contains("values"));
+    std::fs::write(&values, &good).expect("written");
+    let about = newest.join("zarr.json");
+    let text = std::fs::read_to_string(&about).expect("text");
+    std::fs::write(&about, text.replace("\"steps\"", "\"stops\"")).expect("written");
+    let error = refused(&path, 6);
+    assert!(error.contains("expected a checkpoint of \"steps\", found one of \"stops\""), "{error}");
+    std::fs::write(&about, text.replace("\"line\"", "\"lane\"")).expect("written");
+    let error = refused(&path, 6);
+    assert!(error.contains("expected the trees line, found lane"), "{error}");
+    std::fs::write(&about, &text).expect("written");
+    // What a killed run left is in nobody's way, and goes.
+    std::fs::create_dir(path.join(format!("checkpoint-{:020}.part", 5))).expect("made");
+    assert_eq!(run(6).expect("one more step"), (5, sums(6)));
+    while names(&path).len() > 2 {
+        std::thread::yield_now();
+    }
+    assert_eq!(names(&path), [5, 6].map(|step| format!("checkpoint-{step:020}")));
+}
+
+#[test]
+fn a_new_run_does_not_overwrite_checkpoints() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().to_owned();
+    let run = move |top: Top| {
+        let path = path.clone();
+        async move {
+            let tree = top.region_tree("line", Rect::line(0, 4), &[N.info()])?;
+            let mut checkpoint = Checkpoint::open(&top, &path, "p").await?;
+            let newest = checkpoint.newest();
+            checkpoint.save(3, &[tree], &()).await?;
+            checkpoint.finish().await?;
+            Ok(newest)
+        }
+    };
+    assert_eq!(Runtime::threads(1).run(run.clone()).expect("the first run").0, None);
+    let error = Runtime::threads(1).run(run).err().expect("an error").to_string();
+    assert!(error.contains("`restore` before the first `save`, got checkpoints up to step 3"), "{error}");
+}
+
+#[test]
+fn other_files_are_not_replaced() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let save = |name: &str, fields: &'static [FieldInfo]| {
+        let path = dir.path().join(name);
+        let ran = Runtime::threads(1).run(move |top| {
+            let path = path.clone();
+            async move {
+                let tree = top.region_tree("t", Rect::line(0, 4), fields)?;
+                top.save(&tree, &path).await
+            }
+        });
+        ran.map(|ran| ran.0).map_err(|e| e.to_string())
+    };
+    std::fs::create_dir(dir.path().join("mine")).expect("made");
+    std::fs::write(dir.path().join("mine/notes"), "dear").expect("written");
+    let n: &'static [FieldInfo] = Box::leak(Box::new([N.info()]));
+    let three: &'static [FieldInfo] = Box::leak(Box::new(fields(0)));
+    assert!(save("mine", n).unwrap_err().contains("found another file or directory"));
+    std::fs::create_dir(dir.path().join("mine.npy")).expect("made");
+    assert!(save("mine.npy", n).unwrap_err().contains("found a directory"));
+    assert!(save("three.npy", three).unwrap_err().contains("one field in a .npy file"));
+    assert!(save("mine/notes/deep", n).unwrap_err().contains("Not a directory"));
+    assert_eq!(names(&dir.path().join("mine")), ["notes"]);
+    assert_eq!(save("new/deep/one.npy", n), Ok(()));
+    assert_eq!(save("new/deep/one", n), Ok(()));
+    assert_eq!(names(&dir.path().join("new/deep")), ["one", "one.npy"]);
+}
