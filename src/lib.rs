@@ -170,6 +170,8 @@ pub mod prelude {
     #[doc(no_inline)]
     pub use crate::mapper::{NodeId, Priority};
     #[doc(no_inline)]
+    pub use crate::output::Output;
+    #[doc(no_inline)]
     pub use crate::regions::{Field, Partition, Read, ReadWrite, Rect, Region, Vector, Write};
     #[doc(no_inline)]
     pub use crate::runtime::{

@@ -7,6 +7,7 @@
 //! | [Values that move](values) | keep state that is no region, and hand it from task to task without a copy |
 //! | [Halos](halos) | exchange the cells around a block with its neighbours |
 //! | [Flows](flows) | launch tasks on all nodes from the top-level task, and know when that is better than shards |
+//! | [Output and restart](output) | save data to files that Python reads, and go on from where an earlier run stopped |
 //! | [Collectives](collectives) | combine values of all shards |
 //! | [Results in parts](parts) | start tasks on a block of a result as soon as it has come |
 //! | [An algorithm of your own](own_algorithm) | write the steps of a collective, and have them proved |
@@ -38,6 +39,9 @@ pub mod halos {}
 
 #[doc = include_str!("flows.md")]
 pub mod flows {}
+
+#[doc = include_str!("output.md")]
+pub mod output {}
 
 #[doc = include_str!("collectives.md")]
 pub mod collectives {}

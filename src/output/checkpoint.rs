@@ -151,7 +151,7 @@ impl Checkpoint {
             written.extend(save_arrays(top, region, arrays, &part, &begin)?);
         }
         let after = written.iter().map(Input::from).collect();
-        let publish = (part.clone().into(), path.into(), (self.keep, self.later.clone()).into(), after);
+        let publish = (path.into(), part.clone().into(), (self.keep, self.later.clone()).into(), after);
         let published = top.try_launch(tasks::publish_checkpoint, publish).on(NodeId(0)).go()?;
         self.saving = Some(Saving { part, tasks: written, published });
         Ok(())

@@ -110,6 +110,13 @@ struct Saving {
 }
 
 impl Saving {
+    /// Launches the task that gives what is written its name, after all others.
+    fn publish(top: &Top, (part, path): (PathBuf, &Path), tasks: Vec<TaskFuture<()>>) -> Result<Self, Error> {
+        let after = tasks.iter().map(Input::from).collect();
+        let publish = top.try_launch(tasks::publish, (path.to_owned().into(), part.clone().into(), after));
+        Ok(Self { part, tasks, published: publish.on(NodeId(0)).go()? })
+    }
+
     /// Waits until it has its name. If anything fails, what was written goes.
     async fn over(self, top: &Top) -> Result<(), Error> {
         let published = self.published.await;
@@ -136,10 +143,7 @@ fn save_zarr(top: &Top, region: Region, path: &Path) -> Result<Saving, Error> {
         top.try_launch(tasks::begin, (path.to_owned().into(), part.clone().into(), begun.into())).on(NodeId(0)).go()?;
     let mut written = vec![begin.clone()];
     written.extend(save_arrays(top, region, arrays, &part, &begin)?);
-    let after = written.iter().map(Input::from).collect();
-    let published =
-        top.try_launch(tasks::publish, (part.clone().into(), path.to_owned().into(), after)).on(NodeId(0)).go()?;
-    Ok(Saving { part, tasks: written, published })
+    Saving::publish(top, (part, path), written)
 }
 
 /// The arrays of a region's fields, and the metadata of their group in directory `at`.
@@ -193,7 +197,7 @@ fn save_npy(top: &Top, region: Region, tree: &Tree, path: &Path) -> Result<Savin
     let head = npy::head(&data.shape(&region.rect), &data.descr());
     let (rect, start) = (region.rect, head.len() as u64);
     let length = start + (rect.volume() * field.size) as u64;
-    let begin = (part.clone().into(), path.to_owned().into(), head.into(), length.into());
+    let begin = (path.to_owned().into(), part.clone().into(), head.into(), length.into());
     let begin = top.try_launch(tasks::begin_npy, begin).on(NodeId(0)).go()?;
     let mut tasks = vec![begin.clone()];
     for (_, _, piece) in Grid::of(rect, &data, &top.instances(region, field.id)?).chunks() {
@@ -202,10 +206,7 @@ fn save_npy(top: &Top, region: Region, tree: &Tree, path: &Path) -> Result<Savin
         let args = (data, part.clone().into(), of.into(), (&begin).into());
         tasks.push(top.try_launch(tasks::write, args).named("save").go()?);
     }
-    let after = tasks.iter().map(Input::from).collect();
-    let published =
-        top.try_launch(tasks::publish, (part.clone().into(), path.to_owned().into(), after)).on(NodeId(0)).go()?;
-    Ok(Saving { part, tasks, published })
+    Saving::publish(top, (part, path), tasks)
 }
 
 /// Launches the tasks that read all fields of a region, when it is known what is there.

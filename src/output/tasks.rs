@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The error of a file.
 pub fn at(path: &Path) -> impl Fn(io::Error) -> Error + '_ {
@@ -68,7 +67,7 @@ pub fn begin(path: Arg<PathBuf>, part: Arg<PathBuf>, begun: Arg<Begun>) -> Resul
 }
 
 /// The same for a file of NumPy's.
-pub fn begin_npy(part: Arg<PathBuf>, path: Arg<PathBuf>, head: Arg<Vec<u8>>, length: Arg<u64>) -> Result<(), Error> {
+pub fn begin_npy(path: Arg<PathBuf>, part: Arg<PathBuf>, head: Arg<Vec<u8>>, length: Arg<u64>) -> Result<(), Error> {
     if fs::symlink_metadata(&*path).is_ok_and(|found| !found.is_file()) {
         return Err(wrong(&path, "expected nothing or a file to replace, found a directory"));
     }
@@ -115,7 +114,7 @@ pub fn read(mut data: WriteBytes, path: Arg<PathBuf>, of: Arg<BoxOf>, is_needed:
 }
 
 /// Gives what is written its name, in place of what was there.
-pub fn publish(part: Arg<PathBuf>, path: Arg<PathBuf>, _written: Many<Arg<()>>) -> Result<(), Error> {
+pub fn publish(path: Arg<PathBuf>, part: Arg<PathBuf>, _written: Many<Arg<()>>) -> Result<(), Error> {
     rename(&part, &path)
 }
 
@@ -258,36 +257,57 @@ pub fn read_values<V: Portable>(dir: Arg<PathBuf>) -> Result<V, Error> {
     }
 }
 
-/// The thread that gets the last checkpoint to the disk, and then removes those that are too many.
+/// A thread that gets the newest checkpoint to the disk, and then removes those that are too many. No task waits for it: where
+/// checkpoints come faster than they get there, it leaves some out.
 #[derive(Clone, Default)]
-pub struct Later(Arc<Mutex<Option<JoinHandle<()>>>>);
+pub struct Later(Arc<Mutex<Work>>);
+
+#[derive(Default)]
+struct Work {
+    /// The newest checkpoint that the thread has not begun with, and the number of those to keep.
+    next: Option<(PathBuf, usize)>,
+    is_running: bool,
+}
 
 impl Later {
-    /// Begins when the one before is over.
-    fn begin(&self, work: impl FnOnce() + Send + 'static) {
-        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(before) = running.take() {
-            // Its panic is on stderr, and nothing depends on it.
-            let _over = before.join();
+    fn work(&self) -> MutexGuard<'_, Work> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, path: PathBuf, keep: usize) {
+        let mut work = self.work();
+        work.next = Some((path, keep));
+        if !work.is_running {
+            let this = self.clone();
+            let started = std::thread::Builder::new().name("checkpoint".into()).spawn(move || this.run());
+            work.is_running = started.is_ok();
         }
-        *running = std::thread::Builder::new().name("checkpoint".into()).spawn(work).ok();
+    }
+
+    fn run(&self) {
+        while let Some((path, keep)) = self.next() {
+            if let Err(e) = sync(&path).map_err(at(&path)).and_then(|()| remove_old(&path, keep)) {
+                log::warn!("a checkpoint was written, but older ones stay: {e}");
+            }
+        }
+    }
+
+    fn next(&self) -> Option<(PathBuf, usize)> {
+        let mut work = self.work();
+        work.is_running = work.next.is_some();
+        work.next.take()
     }
 }
 
 /// Gives a checkpoint its name.
 pub fn publish_checkpoint(
+    Arg(path): Arg<PathBuf>,
     part: Arg<PathBuf>,
-    path: Arg<PathBuf>,
     Arg((keep, later)): Arg<(usize, Later)>,
     _written: Many<Arg<()>>,
 ) -> Result<(), Error> {
     rename(&part, &path)?;
-    let Arg(path) = path;
-    later.begin(move || {
-        if let Err(e) = sync(&path).map_err(at(&path)).and_then(|()| remove_old(&path, keep)) {
-            log::warn!("a checkpoint was written, but older ones stay: {e}");
-        }
-    });
+    later.add(path, keep);
     Ok(())
 }
 

@@ -162,7 +162,7 @@ async fn aggregate(inner: InnerTask, a: Aggregation) -> Result<Found, Error> {
             }
         }
     }
-    Ok(Found { sums, vectors, checks, began, stamps })
+    Ok(Found { sums, restored: 0, vectors, checks, began, stamps })
 }
 
 /// Runs the aggregation version.

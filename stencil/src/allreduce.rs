@@ -1,10 +1,11 @@
 //! The version in which shards stay alive, and an allreduce combines their sums.
 
-use crate::problem::{Keep, Output, Problem};
+use crate::problem::{Checkpoints, Keep, Output, Problem, Start};
 use crate::reference::BlockCheck;
 use crate::shards::{D, First, Found, SCALED, advance, check, drain, goes_on, layout, now, store};
 use maniple::collectives::{self, Algorithm};
 use maniple::halo::Halo;
+use maniple::output::Checkpoint;
 use maniple::prelude::*;
 use maniple::runtime::Stamp;
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,9 @@ struct ShardArgs {
     h: f64,
     start: First,
     total: collectives::Collective<f64>,
+    /// The iterations of earlier launches, and the last total; the iterations after this launch, and after the last one.
+    done: (usize, Option<f64>),
+    until: usize,
     iterations: usize,
     ahead: usize,
     keep: Keep,
@@ -61,19 +65,22 @@ impl ShardResult {
 /// There are many shards, so their futures should be small. A future reserves memory for every value that is moved into it.
 /// So values needed only at the start are dropped before the future is made, and the others are used in place.
 fn iterate(shard: Shard, args: ShardArgs) -> impl Future<Output = Result<ShardResult, Error>> {
-    let ShardArgs { block, halo, h, start, total: sum, mut iterations, ahead: most, keep } = args;
+    let ShardArgs { block, halo, h, start, total: sum, done, mut until, iterations, ahead: most, keep } = args;
     let ends = shard.region(block).and_then(|d| Ok((d, halo.join(&shard)?)));
     async move {
         let (d, halo) = ends.as_ref().map_err(Error::clone)?;
         let watched = shard.index() == 0;
-        let mut result = ShardResult { began: now(), ..ShardResult::default() };
+        let mut result = ShardResult { began: now(), totals: done, ..ShardResult::default() };
         let (mut vectors, mut checked) = (Vec::new(), None);
         let mut ahead: VecDeque<(TaskFuture<f64>, Option<Stamps>)> = VecDeque::new();
+        let mut last_total = Input::Now(done.1.unwrap_or(SCALED));
+        if matches!(start, First::Restored) && keep == Keep::Each {
+            vectors.push(shard.launch(store, (d.read(D), done.1.unwrap_or(SCALED).into())).go()?);
+        }
         start.load(&shard, d, halo)?;
-        let mut last_total = Input::Now(SCALED);
-        let mut launched = 0;
+        let mut launched = done.0;
         loop {
-            if launched < iterations {
+            if launched < until {
                 launched += 1;
                 let args = (d.read_write(D), halo.ghosts(), halo.borders(), last_total, h.into());
                 let local = shard.launch(advance, args).go()?;
@@ -91,7 +98,7 @@ fn iterate(shard: Shard, args: ShardArgs) -> impl Future<Output = Result<ShardRe
                 }
                 last_total = (&total).into();
                 ahead.push_back((total, stamps));
-                if launched < iterations && ahead.len() <= most {
+                if launched < until && ahead.len() <= most {
                     continue;
                 }
             }
@@ -99,7 +106,7 @@ fn iterate(shard: Shard, args: ShardArgs) -> impl Future<Output = Result<ShardRe
             let total = total.await?;
             let ns = |stamp: &Stamp| stamp.at().map_or(0, |at| at.as_nanos() as u64);
             if !result.add(total, stamps.map(|both| (ns(&both.0), ns(&both.1)))) {
-                iterations = launched;
+                until = launched;
             }
         }
         for vector in vectors {
@@ -115,10 +122,10 @@ fn iterate(shard: Shard, args: ShardArgs) -> impl Future<Output = Result<ShardRe
 /// Runs the version with an allreduce.
 pub(crate) fn simulate(runtime: &Runtime, algorithm: Algorithm, input: &Problem) -> Result<Output, Error> {
     let input = input.clone();
-    let (results, stats) = runtime.run(move |top| {
+    let (found, stats) = runtime.run(move |top| {
         let input = input.clone();
         async move {
-            let (gang, _, blocks, halos) = layout(&top, &input)?;
+            let (gang, line, blocks, halos) = layout(&top, &input)?;
             let h = 1.0 / input.cells() as f64;
             let total = collectives::Collective::allreduce(Operator::sum())
                 .algorithm(algorithm)
@@ -126,27 +133,92 @@ pub(crate) fn simulate(runtime: &Runtime, algorithm: Algorithm, input: &Problem)
                 .make(&top, &gang, "sum of squares")?;
             let task = top.register("stencil", iterate);
             let blocks: Vec<Region> = blocks.iter().collect();
-            let results = top.launch_gang(&gang, &task, |s| {
-                let block = blocks[s as usize];
-                let Problem { iterations, ahead, keep, .. } = input;
-                let (halo, total, start) = (halos.of(s), total, input.start.clone());
-                let args = move || {
-                    let start = First::of(&start, block);
-                    ShardArgs { block, halo, h, start, total, iterations, ahead, keep }
-                };
-                ShardLaunch::from_fn(args).writes(block, [D])
-            })?;
-            let results = results.all().await?;
-            if let (Some(sink), Some(first)) = (&input.sink, results.first()) {
-                drain(&top, &gang, &blocks, &first.sums, sink).await?;
+            let (mut checkpoint, mut found) = restore(&top, line, &input).await?;
+            let mut is_first = true;
+            loop {
+                let (done, last) = (found.sums.len(), found.sums.last().copied());
+                let until = next_checkpoint(&input, done);
+                let results = top.launch_gang(&gang, &task, |s| {
+                    let block = blocks[s as usize];
+                    let Problem { iterations, ahead, keep, .. } = input;
+                    let (halo, total, start) = (halos.of(s), total, input.start.clone());
+                    let args = move || {
+                        let start = match (is_first, done) {
+                            (false, _) => First::Kept,
+                            (true, 0) => First::of(&start, block),
+                            (true, _) => First::Restored,
+                        };
+                        let done = (done, last);
+                        ShardArgs { block, halo, h, start, total, done, until, iterations, ahead, keep }
+                    };
+                    ShardLaunch::from_fn(args).writes(block, [D])
+                })?;
+                found.add(results.all().await?, is_first);
+                is_first = false;
+                let is_over = until == input.iterations || !goes_on(found.sums.len(), found.sums.last().copied());
+                match &mut checkpoint {
+                    Some(checkpoint) if !is_over => checkpoint.save(until as u64, &[line], &found.sums).await?,
+                    _ => break,
+                }
             }
-            Ok(results)
+            if let Some(mut checkpoint) = checkpoint {
+                checkpoint.finish().await?;
+            }
+            if let Some(sink) = &input.sink {
+                drain(&top, &gang, &blocks, &found.sums, sink).await?;
+            }
+            Ok(found)
         }
     })?;
-    let first = results.first().cloned().unwrap_or_default();
-    let vectors =
-        (0..first.vectors.len()).map(|i| results.iter().flat_map(|r| r.vectors[i].iter().copied()).collect()).collect();
-    let ShardResult { sums, began, stamps, .. } = first;
-    let checks = results.iter().filter_map(|r| r.check).collect();
-    Ok(Found { sums, vectors, checks, began, stamps }.output(stats))
+    Ok(found.output(stats))
+}
+
+impl Found {
+    /// Adds what the shards of a launch have found.
+    fn add(&mut self, results: Vec<ShardResult>, is_first: bool) {
+        let Some(ShardResult { sums, began, stamps, vectors, .. }) = results.first() else { return };
+        let of_all = |i: usize| results.iter().flat_map(|result| result.vectors[i].iter().copied()).collect();
+        self.vectors.extend((0..vectors.len()).map(of_all));
+        self.sums.extend(sums);
+        self.stamps.extend(stamps);
+        self.checks.extend(results.iter().filter_map(|result| result.check));
+        if is_first {
+            self.began = *began;
+        }
+    }
+}
+
+/// The iterations after which the next launch ends: as many as a multiple of those between two checkpoints, or all.
+fn next_checkpoint(input: &Problem, done: usize) -> usize {
+    let every = input.checkpoints.as_ref().map_or(usize::MAX, |checkpoints| checkpoints.every.max(1));
+    (done / every + 1).saturating_mul(every).min(input.iterations)
+}
+
+/// Goes on from the newest checkpoint, if there is one and if that is asked for.
+async fn restore(top: &Top, line: Region, input: &Problem) -> Result<(Option<Checkpoint>, Found), Error> {
+    let Some(Checkpoints { dir, restart, .. }) = &input.checkpoints else { return Ok((None, Found::default())) };
+    let start = match &input.start {
+        Start::Vector(_) => "a vector".into(),
+        Start::Mode(mode) => format!("{mode:?}"),
+    };
+    let program = format!("the 1D stencil of {}, from {start}", crate::plural(input.cells(), "cell"));
+    let mut checkpoint = Checkpoint::open(top, dir, &program).await?;
+    let refused = |why: String| Error::user(format!("{}: {why}", dir.display()));
+    match checkpoint.newest() {
+        Some(step) if !restart => {
+            let advice = "restart from it, or name another directory";
+            return Err(refused(format!(
+                "expected a directory without checkpoints, found one of iteration {step}; {advice}"
+            )));
+        }
+        Some(step) if step >= input.iterations as u64 => {
+            let expected = format!("a checkpoint before iteration {}", input.iterations);
+            return Err(refused(format!(
+                "expected {expected}, found one of iteration {step}; ask for more iterations"
+            )));
+        }
+        _ => {}
+    }
+    let (step, sums) = checkpoint.restore::<Vec<f64>>(&[line]).await?.unwrap_or_default();
+    Ok((Some(checkpoint), Found { restored: step as usize, sums, ..Found::default() }))
 }

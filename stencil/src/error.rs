@@ -47,6 +47,9 @@ pub enum StencilError {
         /// Values of the vector.
         found: usize,
     },
+    /// Checkpoints are asked for in the version with an aggregation region.
+    #[error("checkpoints are for the versions with an allreduce, not for aggregation")]
+    NoCheckpoints,
     /// The derivative is zero everywhere, or so small that its squares are zero. So there is no next vector.
     #[error(
         "iteration {iteration}: S = 0, so there is no next vector; the vector's derivative vanishes, or its squares \

@@ -14,5 +14,5 @@ pub mod shards;
 
 pub use blocks::Blocks;
 pub use error::{MIN_CELLS, StencilError, plural};
-pub use problem::{AHEAD, Collective, Keep, Output, Problem, Sink, Start, Take};
+pub use problem::{AHEAD, Checkpoints, Collective, Keep, Output, Problem, Sink, Start, Take};
 pub use run::{Outcome, alternating, run, simulate};

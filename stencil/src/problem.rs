@@ -6,6 +6,7 @@ use crate::reference::{BlockCheck, DominantMode};
 use maniple::runtime::Stats;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -72,6 +73,19 @@ pub struct Problem {
     pub keep: Keep,
     /// Takes the last vector, in pieces.
     pub sink: Option<Sink>,
+    /// Keeps checkpoints. Not in the version with an aggregation region.
+    pub checkpoints: Option<Checkpoints>,
+}
+
+/// Checkpoints of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoints {
+    /// Their directory.
+    pub dir: PathBuf,
+    /// A checkpoint is made each time that so many iterations are done, at least 1.
+    pub every: usize,
+    /// The run goes on from the newest one, if there is one. Without this a directory with checkpoints is refused.
+    pub restart: bool,
 }
 
 /// The first vector of a run.
@@ -118,7 +132,9 @@ impl fmt::Debug for Sink {
 pub struct Output {
     /// S of each iteration, up to the first from which there is no next vector (see [`kernel::root`](crate::kernel::root)).
     pub sums: Vec<f64>,
-    /// The vectors that are kept.
+    /// The iterations that a checkpoint had done, of which there is only S.
+    pub restored: usize,
+    /// The vectors that are kept. With [`Keep::Each`] after a restart, the first one is the checkpoint's.
     pub vectors: Vec<Vec<f64>>,
     /// With [`Keep::Check`], what was found of each block of the last vector.
     pub checks: Vec<BlockCheck>,
@@ -144,7 +160,7 @@ impl Problem {
 
     fn new(blocks: &Blocks, start: Start, iterations: usize, keep: Keep) -> Self {
         let sizes = blocks.ranges().map(|cells| cells.len()).collect();
-        Self { sizes, start, iterations, ahead: AHEAD, keep, sink: None }
+        Self { sizes, start, iterations, ahead: AHEAD, keep, sink: None, checkpoints: None }
     }
 
     /// Checks that it can be run.

@@ -213,8 +213,8 @@ pub fn verify_blocks(mode: &DominantMode, roots: &[f64], blocks: &[BlockCheck]) 
 }
 
 /// Verifies any run step by step: each √S and each vector against one sequential iteration from the vector before.
-/// `vectors` has the vector after each iteration.
-pub fn verify_steps(start: &[f64], roots: &[f64], vectors: &[Vec<f64>]) -> Verdict {
+/// `start` is the vector after iteration `done`, and `vectors` has the one after each later iteration.
+pub fn verify_steps(done: usize, start: &[f64], roots: &[f64], vectors: &[Vec<f64>]) -> Verdict {
     let mut verdict = Verdict::new(None, f64::NAN, None);
     if roots.len() != vectors.len() {
         verdict.failure = Some(format!(
@@ -225,7 +225,7 @@ pub fn verify_steps(start: &[f64], roots: &[f64], vectors: &[Vec<f64>]) -> Verdi
         return verdict;
     }
     let mut previous = start;
-    for (iteration, (&root, next)) in (1..).zip(roots.iter().zip(vectors)) {
+    for (iteration, (&root, next)) in (done + 1..).zip(roots.iter().zip(vectors)) {
         let failure = verdict.failure.take();
         verdict = verify_step(iteration, previous, root, next);
         // The first failure counts, the last step's figures are reported.

@@ -49,12 +49,16 @@ pub struct Outcome {
 /// A problem that is not one (see [`Problem::check`]), an S that vanishes or overflows, or a failure of the runtime.
 pub fn run(runtime: &Runtime, collective: Collective, problem: &Problem) -> Result<Outcome, StencilError> {
     problem.check()?;
+    if problem.checkpoints.is_some() && collective == Collective::Aggregation {
+        return Err(StencilError::NoCheckpoints);
+    }
     let keep = match problem.start {
         Start::Vector(_) => Keep::Each,
         Start::Mode(mode) => Keep::Check(mode),
     };
     let problem = Problem { keep, ..problem.clone() };
-    let Output { sums, vectors, checks, iteration_us, collective_us, stats } = simulate(runtime, collective, &problem)?;
+    let Output { sums, restored, vectors, checks, iteration_us, collective_us, stats } =
+        simulate(runtime, collective, &problem)?;
     let roots = (1..).zip(sums).map(|(i, sum)| kernel::root(i, sum)).collect::<Result<Vec<_>, _>>()?;
     let (verdict, blocks) = match &problem.start {
         Start::Vector(start) => {
@@ -64,7 +68,13 @@ pub fn run(runtime: &Runtime, collective: Collective, problem: &Problem) -> Resu
                 last = rest;
                 BlockCheck::of(block)
             });
-            (reference::verify_steps(start, &roots, &vectors), blocks.collect())
+            // The vector of a checkpoint stands for all that was before.
+            let (start, steps) = match vectors.split_first().filter(|_| restored > 0) {
+                Some((restored, steps)) => (&restored[..], steps),
+                None => (&start[..], &vectors[..]),
+            };
+            let roots = roots.get(restored..).unwrap_or_default();
+            (reference::verify_steps(restored, start, roots, steps), blocks.collect())
         }
         Start::Mode(mode) => (reference::verify_blocks(mode, &roots, &checks), checks),
     };

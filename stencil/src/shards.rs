@@ -29,6 +29,11 @@ pub fn load(mut d: Write<f64>, mut borders: Borders<f64>, values: Arg<Vec<f64>>)
     borders.send([&values[..]].into_iter());
 }
 
+/// [`load`] for a block that has its values.
+fn send(d: Read<f64>, mut borders: Borders<f64>) {
+    borders.send(d.rows());
+}
+
 /// [`load`] for a block of the dominant mode.
 fn load_mode(mut d: ReadWrite<f64>, mut borders: Borders<f64>, mode: Arg<DominantMode>) {
     let first = d.rect().lo(0) as usize;
@@ -81,6 +86,10 @@ pub(crate) fn check(d: Read<f64>, total: Arg<f64>, mode: Arg<DominantMode>, iter
 pub(crate) enum First {
     Values(Vec<f64>),
     Mode(DominantMode),
+    /// The block has the values of a checkpoint.
+    Restored,
+    /// An earlier launch has left the block and sent its edges.
+    Kept,
 }
 
 impl First {
@@ -96,6 +105,8 @@ impl First {
         match self {
             First::Values(values) => shard.launch(load, (d.write(D), borders, values.into())).go()?.detach(),
             First::Mode(mode) => shard.launch(load_mode, (d.read_write(D), borders, mode.into())).go()?.detach(),
+            First::Restored => shard.launch(send, (d.read(D), borders)).go()?.detach(),
+            First::Kept => {}
         }
         Ok(())
     }
@@ -111,6 +122,7 @@ pub(crate) fn goes_on(count: usize, last: Option<f64>) -> bool {
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Found {
     pub sums: Vec<f64>,
+    pub restored: usize,
     pub vectors: Vec<Vec<f64>>,
     pub checks: Vec<BlockCheck>,
     /// The time when it began, and the times when each local sum and total were there.
@@ -122,11 +134,12 @@ impl Found {
     /// The output, with times from stamps: an iteration lasts from one total to the next, its collective from the local sum to
     /// the total.
     pub fn output(self, stats: Stats) -> Output {
-        let Self { sums, vectors, checks, began, stamps } = self;
+        let Self { sums, restored, vectors, checks, began, stamps } = self;
         let starts = std::iter::once(began).chain(stamps.iter().map(|s| s.1));
         let us = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1000.0;
         Output {
             sums,
+            restored,
             vectors,
             checks,
             iteration_us: starts.zip(&stamps).map(|(from, &(_, to))| us(from, to)).collect(),

@@ -362,3 +362,104 @@ fn other_files_are_not_replaced() {
     assert_eq!(save("new/deep/one", n), Ok(()));
     assert_eq!(names(&dir.path().join("new/deep")), ["one", "one.npy"]);
 }
+
+/// What `tests/readers.py` reads and writes.
+mod python {
+    use super::*;
+    use num_complex::Complex64;
+
+    const REAL: Field<f64> = Field::new(0, "real");
+    const VECTOR: Field<[i16; 3]> = Field::new(1, "vector");
+    const COMPLEX: Field<Complex64> = Field::new(2, "complex");
+    const STRUCTURE: Field<Particle> = Field::new(3, "structure");
+    const POINTS: Rect = Rect::new([-2, 5], [9, 18]);
+
+    fn real([i, j]: [i64; 2]) -> f64 {
+        i as f64 * 100.0 + j as f64 / 4.0
+    }
+
+    fn start(
+        mut reals: Write<f64, 2>,
+        mut vectors: Write<[i16; 3], 2>,
+        mut complex: Write<Complex64, 2>,
+        mut structures: Write<Particle, 2>,
+    ) {
+        for point @ [i, j] in reals.rect().points::<2>() {
+            reals.set(point, real(point));
+            vectors.set(point, [i, j, i * j].map(|n| n as i16));
+            complex.set(point, Complex64::new(real(point), j as f64));
+            structures.set(point, Particle { x: real(point), id: j as u32, kind: [0, j as u16 - 5] });
+        }
+    }
+
+    async fn shard(shard: Shard, block: Region) -> Result<(), Error> {
+        let block = shard.region(block)?;
+        let all = (block.write(REAL), block.write(VECTOR), block.write(COMPLEX), block.write(STRUCTURE));
+        shard.launch(start, all).go()?.await
+    }
+
+    async fn saves(top: Top, dir: PathBuf) -> Result<(), Error> {
+        let fields = [REAL.info(), VECTOR.info(), COMPLEX.info(), STRUCTURE.info()];
+        let tree = top.region_tree("tree", POINTS, &fields)?;
+        let blocks: Vec<Region> = Partition::grid(tree, [3, 2])?.iter().collect();
+        let (gang, task) = (top.gang("all", 6)?, top.register("shard", shard));
+        let launch = |s: u32| {
+            let block = blocks[s as usize];
+            ShardLaunch::new(block).writes(block, [REAL.id(), VECTOR.id(), COMPLEX.id(), STRUCTURE.id()])
+        };
+        top.launch_gang(&gang, &task, launch)?.all().await?;
+        top.save(&tree, dir.join("tree")).await?;
+        for (name, field) in [("real", REAL.info()), ("vector", VECTOR.info())] {
+            let single = top.region_tree(name, POINTS, &[field])?;
+            let [from, into] = [tree, single].map(|tree| top.region(tree));
+            match name {
+                "real" => top.copy(from?.read(REAL), into?.write(REAL)).go()?.detach(),
+                _ => top.copy(from?.read(VECTOR), into?.write(VECTOR)).go()?.detach(),
+            }
+            top.save(&single, dir.join(name).with_extension("npy")).await?;
+        }
+        Ok(())
+    }
+
+    /// Loads a file whose values are `real` from row 3 on, and zero before.
+    async fn loads(top: Top, path: PathBuf) -> Result<(), Error> {
+        let tree = top.region_tree("theirs", POINTS, &[REAL.info()])?;
+        let view = top.region(tree)?;
+        top.fill(view.write(REAL), 7.0).go()?.detach();
+        top.load(&tree, path).await?;
+        let compare = |reals: Read<f64, 2>| {
+            for point in POINTS.points::<2>() {
+                assert_eq!(reals.get(point), if point[0] < 3 { 0.0 } else { real(point) }, "{point:?}");
+            }
+        };
+        top.launch(compare, (view.read(REAL),)).go()?.await
+    }
+
+    #[test]
+    #[ignore = "needs python3 with numpy, zarr and xarray"]
+    fn numpy_zarr_and_xarray_read_what_is_saved() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().to_owned();
+        Runtime::threads(2).run(move |top| saves(top, path.clone())).expect("saved");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers.py");
+        let python = std::env::var("MANIPLE_TEST_PYTHON").unwrap_or("python3".into());
+        let ran = std::process::Command::new(python).arg(script).arg(dir.path()).output().expect("python3 starts");
+        assert!(
+            ran.status.success(),
+            "{}{}",
+            String::from_utf8_lossy(&ran.stdout),
+            String::from_utf8_lossy(&ran.stderr)
+        );
+        let load = |name: &str| {
+            let path = dir.path().join(name);
+            Runtime::threads(2).run(move |top| loads(top, path.clone())).map(|ran| ran.0).map_err(|e| e.to_string())
+        };
+        for name in ["theirs", "checked", "theirs.npy"] {
+            assert_eq!(load(name), Ok(()), "{name}");
+        }
+        let error = load("compressed").unwrap_err();
+        assert!(error.contains("expected the codecs bytes and crc32c, found bytes, zstd"), "{error}");
+        let error = load("fortran.npy").unwrap_err();
+        assert!(error.contains("in Fortran's order"), "{error}");
+    }
+}

@@ -11,14 +11,17 @@ use crate::machines::reduced::warn_without_costs;
 use crate::measure::noise::busy;
 use crate::measure::yardstick::Yardstick;
 use crate::options::help::exit_codes;
-use crate::options::numbers::count;
+use crate::options::numbers::{at_least_one, count};
 use crate::options::workers::{OnWorkers, Place};
 use crate::options::{Iterations, Repeat, Reported, Shards, Traced};
 use crate::output::{Output, expect_verified};
 use maniple::runtime::{Check, Runtime};
-use maniple_stencil::Collective;
+use maniple_stencil::{Checkpoints, Collective};
 use session::{Config, Session};
 use std::path::PathBuf;
+
+/// Iterations from one checkpoint to the next, unless the user gives a number.
+const EVERY: usize = 100;
 
 /// Run the 1D stencil, a power iteration in which each iteration depends on a collective
 #[derive(Debug, clap::Args)]
@@ -89,6 +92,19 @@ pub struct StencilOptions {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 
+    /// Keep the state of the run in this directory, so that a later run goes on from it. There is one run then. Not for
+    /// aggregation
+    #[arg(long, value_name = "DIR", conflicts_with = "repeat")]
+    checkpoint: Option<PathBuf>,
+
+    /// Keep the state each time that N iterations are done [default: 100]
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true, requires = "checkpoint")]
+    every: Option<usize>,
+
+    /// Go on from the newest state in the directory, if there is one. The numbers of shards, workers and processes may be others
+    #[arg(long, requires = "checkpoint")]
+    restart: bool,
+
     #[command(flatten)]
     traced: Traced,
 
@@ -110,7 +126,7 @@ impl StencilOptions {
             shards,
             cells: self.cells,
             iterations: self.iterations.iterations,
-            repeat: self.repeat.repeat,
+            repeat: if self.checkpoint.is_some() { 1 } else { self.repeat.repeat },
             collective: self.collective,
             ahead: self.ahead.unwrap_or(maniple_stencil::AHEAD),
             workers: count,
@@ -121,6 +137,11 @@ impl StencilOptions {
             utility: workers.utility,
             races: self.check.is_some(),
             input: self.input.clone(),
+            checkpoints: self.checkpoint.clone().map(|dir| Checkpoints {
+                dir,
+                every: self.every.unwrap_or(EVERY),
+                restart: self.restart,
+            }),
         })
     }
 }
@@ -130,6 +151,12 @@ pub fn execute(args: &StencilOptions) -> Result<(), Failure> {
     if args.ahead.is_some() && args.collective == Collective::Aggregation {
         let refusal = "--ahead is not for --collective aggregation, where each iteration is a task of its own";
         return Err(Failure::Usage(refusal.into()));
+    }
+    if args.checkpoint.is_some() {
+        if args.collective == Collective::Aggregation {
+            return Err(Failure::Usage("--checkpoint is not for --collective aggregation".into()));
+        }
+        at_least_one("every", args.every.unwrap_or(EVERY))?;
     }
     let files = args.on.files()?.reads("--input", args.input.as_deref());
     files.writes("--output", args.output.as_deref()).writes("--trace", args.traced.trace.as_deref()).check()?;

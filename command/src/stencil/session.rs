@@ -11,7 +11,9 @@ use crate::options::{CELLS, ITERATIONS, REPEAT, SHARDS};
 use maniple::mapper::MapperSpec;
 use maniple::runtime::{Runtime, VirtualMachine};
 use maniple_stencil::reference::BlockCheck;
-use maniple_stencil::{AHEAD, Blocks, Collective, Outcome, Problem, Sink, StencilError, alternating, plural};
+use maniple_stencil::{
+    AHEAD, Blocks, Checkpoints, Collective, Outcome, Problem, Sink, StencilError, alternating, plural,
+};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -48,6 +50,8 @@ pub struct Config {
     pub races: bool,
     /// A file with the first vector. Without it, runs start from the operator's dominant mode.
     pub input: Option<PathBuf>,
+    /// Keeps checkpoints.
+    pub checkpoints: Option<Checkpoints>,
 }
 
 impl Default for Config {
@@ -67,6 +71,7 @@ impl Default for Config {
             mapper: MapperSpec::default(),
             races: false,
             input: None,
+            checkpoints: None,
         }
     }
 }
@@ -153,7 +158,7 @@ impl Config {
                 (blocks, Problem::from_mode(&blocks, self.iterations))
             }
         };
-        Ok((blocks, Problem { ahead: self.ahead, ..problem }))
+        Ok((blocks, Problem { ahead: self.ahead, checkpoints: self.checkpoints.clone(), ..problem }))
     }
 
     /// The blocks for the numbers of a file.

@@ -23,6 +23,7 @@ mod on_processes;
 mod planted;
 mod plugins;
 mod product;
+mod restart;
 mod schedule;
 mod swap;
 mod trace;

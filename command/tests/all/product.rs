@@ -161,7 +161,7 @@ fn in_this_job(processes: usize, cases: &[Case]) {
         let (shards, workers, mapper) = (shards + 1, workers as u32 + 1, mappers()[mapper]);
         let start = (0..shards * CELLS).map(|i| (i as f64 * 0.7).sin() + 1.5).collect();
         let (sizes, start, keep) = (vec![CELLS; shards], Start::Vector(start), Keep::Each);
-        let problem = Problem { sizes, start, iterations: 12, ahead: 0, keep, sink: None };
+        let problem = Problem { sizes, start, iterations: 12, ahead: 0, keep, sink: None, checkpoints: None };
         let collective = [Collective::RecursiveDoubling, Collective::Aggregation][version];
         let bits = |runtime: &Runtime| {
             let output = simulate(runtime, collective, &problem).expect("runs");

@@ -18,7 +18,18 @@ fn input(shards: usize, cells: usize, iterations: usize) -> (DominantMode, Probl
     let blocks = Blocks::uniform(shards, cells).unwrap();
     let mode = DominantMode::new(blocks.total());
     let start = Start::Vector(mode.vector(0).collect());
-    (mode, Problem { sizes: vec![cells; shards], start, iterations, ahead: shards % 4, keep: Keep::Each, sink: None })
+    (
+        mode,
+        Problem {
+            sizes: vec![cells; shards],
+            start,
+            iterations,
+            ahead: shards % 4,
+            keep: Keep::Each,
+            sink: None,
+            checkpoints: None,
+        },
+    )
 }
 
 /// Every cell and every √S agrees with the closed form, and there is the right number of each.

@@ -65,7 +65,7 @@ fn sequential_code_follows_the_analytic_answer() {
         let verdict = verify_mode(&mode, &roots, &vectors[19]);
         assert_eq!(verdict.failure, None, "{n} cells");
         assert!(verdict.error < 1e-13);
-        assert_eq!(verify_steps(&start, &roots, &vectors).failure, None, "{n} cells");
+        assert_eq!(verify_steps(0, &start, &roots, &vectors).failure, None, "{n} cells");
     }
 }
 
@@ -146,10 +146,10 @@ fn the_first_bad_step_is_named() {
     let (roots, right) = simulate(&start, 6);
     let mut vectors = right.clone();
     vectors[2][7] *= 1.0 + 1e-6;
-    let verdict = verify_steps(&start, &roots, &vectors);
+    let verdict = verify_steps(0, &start, &roots, &vectors);
     assert!(verdict.failure.expect("a wrong vector").starts_with("iteration 3, cell 7: "));
     assert!(verdict.error < 1e-12, "the last step is right: {}", verdict.error);
-    let verdict = verify_steps(&start, &roots, &right[..5]);
+    let verdict = verify_steps(0, &start, &roots, &right[..5]);
     assert_eq!(verdict.failure.as_deref(), Some("expected a vector for each of 6 iterations, found 5"));
 }
 
@@ -173,6 +173,6 @@ fn hard_vectors_are_judged_fairly() {
             maniple_stencil::kernel::scale(&d, s.sqrt(), &mut u);
             vectors.push(u.clone());
         }
-        assert_eq!(verify_steps(&start, &roots, &vectors).failure, None, "{name}");
+        assert_eq!(verify_steps(0, &start, &roots, &vectors).failure, None, "{name}");
     }
 }
