@@ -212,6 +212,30 @@ impl<T, const D: usize> Around<T, D> {
     }
 }
 
+#[cfg(feature = "ndarray")]
+macro_rules! views {
+    ($($dimensions:literal: $index:ty;)*) => {$(
+        impl<T> Around<T, $dimensions> {
+            /// The values as a view of the crate `ndarray`, in place: index 0 is the first point of [`rect`](Self::rect). Without
+            /// values all its extents are 0. Needs the feature `ndarray`.
+            pub fn view(&self) -> ndarray::ArrayView<'_, T, $index> {
+                let extents = match self.values.is_empty() {
+                    true => [0; $dimensions],
+                    false => std::array::from_fn(|d| self.rect.extent(d)),
+                };
+                ndarray::ArrayView::from_shape(extents, &self.values).expect("as many values as points")
+            }
+        }
+    )*};
+}
+
+#[cfg(feature = "ndarray")]
+views! {
+    1: ndarray::Ix1;
+    2: ndarray::Ix2;
+    3: ndarray::Ix3;
+}
+
 impl<T, const D: usize> Index<[i64; D]> for Around<T, D> {
     type Output = T;
 

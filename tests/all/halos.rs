@@ -3,6 +3,8 @@
 
 use crate::processes;
 use crate::size::part;
+#[cfg(feature = "ndarray")]
+use maniple::halo::Around;
 use maniple::halo::{Borders, Ghosts, Halo, HaloOptions, Halos};
 use maniple::prelude::*;
 use proptest::prelude::*;
@@ -82,9 +84,29 @@ fn set<const D: usize>(mut u: ReadWrite<i64, D>, round: Arg<i64>) {
     }
 }
 
+/// Whether a view of `ndarray` has the values at their places, counted from the first point around the block.
+#[cfg(feature = "ndarray")]
+fn is_viewed(around: &dyn std::any::Any) -> bool {
+    macro_rules! seen {
+        ($dimensions:literal, $around:ident) => {{
+            let (rect, view) = ($around.rect(), $around.view());
+            let place = |at: [i64; $dimensions]| std::array::from_fn::<_, $dimensions, _>(|d| (at[d] - rect.lo(d)) as usize);
+            view.len() == rect.volume() && rect.points().all(|at| view[place(at)] == $around[at])
+        }};
+    }
+    match (around.downcast_ref::<Around<i64, 1>>(), around.downcast_ref(), around.downcast_ref()) {
+        (Some(line), _, _) => seen!(1, line),
+        (_, Some::<&Around<i64, 2>>(plane), _) => seen!(2, plane),
+        (_, _, Some::<&Around<i64, 3>>(space)) => seen!(3, space),
+        _ => false,
+    }
+}
+
 /// Everything that is seen, in row-major order.
 fn look<const D: usize>(u: Read<i64, D>, ghosts: Ghosts<i64, D>) -> Vec<i64> {
     let around = ghosts.around(u.rows(), OUTSIDE);
+    #[cfg(feature = "ndarray")]
+    assert!(is_viewed(&around), "a view of {} has other values", around.rect());
     around.rect().points().map(|point| around[point]).collect()
 }
 
