@@ -1,9 +1,9 @@
 //! The objects that the top-level task makes: region trees, tasks, gangs, edges, phase barriers, replayed objects.
 
-use crate::Error;
 use crate::ids::{CellAddress, EMPTY, ObjectId, ProcessorId, Run};
 use crate::payload::Length;
-use maniple_regions::{FieldId, FieldInfo, FieldSpace, Rect};
+use crate::{Error, Place};
+use maniple_regions::{FieldId, FieldInfo, FieldSpace, Rect, RegionError};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -118,8 +118,21 @@ pub struct Tree {
 }
 
 impl Tree {
-    pub(crate) fn new(name: &str, rect: Rect, fields: &FieldSpace) -> Self {
-        Self { name: name.into(), rect, fields: fields.fields().iter().map(|f| (*f).into()).collect() }
+    /// # Errors
+    /// [`Error::Region`] for two fields with the same number or name, or for a field with more bytes than can be addressed.
+    pub(crate) fn new(name: &str, rect: Rect, fields: &[FieldInfo]) -> Result<Self, Error> {
+        let large = |field: &&FieldInfo| rect.bytes(field.size.max(1)).is_none();
+        let fields = match fields.iter().find(large) {
+            Some(f) => Err(RegionError::TooLarge {
+                what: format!("field `{}`", f.name).into(),
+                rect: rect.into(),
+                each: f.size,
+            }),
+            None => FieldSpace::new(fields),
+        };
+        let place = || Place { task: format!("region tree `{name}`"), shard: None };
+        let fields = fields.map_err(|source| Error::region(place(), source))?;
+        Ok(Self { name: name.into(), rect, fields: fields.fields().iter().map(|f| (*f).into()).collect() })
     }
 
     #[inline]

@@ -187,6 +187,15 @@ impl Data {
         Ok(instance)
     }
 
+    /// A new instance, which no launch can use.
+    pub fn new_instance(&self, effects: &Effects, key: ColumnKey, field: &FieldInfo) -> Result<Rc<Instance>, Error> {
+        let InstanceChoice::Create(kind) = place_instance(effects, key, field, Coherence::Exclusive, None)? else {
+            unreachable!("validated");
+        };
+        let new = Instance::new(key.rect, *field, effects.machine().memory(effects.id, kind));
+        new.map(Rc::new).map_err(|e| region_error(effects, &key, e))
+    }
+
     /// The instance of a column that several shards of a launch use at once.
     pub fn shared_instance(
         &self,

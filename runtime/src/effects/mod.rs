@@ -18,7 +18,7 @@ mod waiting;
 pub(crate) use executor::{Resident, ShardFuture, Signal};
 pub(crate) use graves::Destroyed;
 pub(crate) use mappers::Asker;
-pub(crate) use objects::{Known, Objects};
+pub(crate) use objects::{Known, Objects, is_private};
 use observe::Observers;
 
 pub(crate) use queue::{Item, ReadyQueue};

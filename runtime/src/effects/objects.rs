@@ -23,7 +23,7 @@
 use super::graves::{Destroyed, Graves};
 use crate::Error;
 use crate::ids::{ObjectId, TopLaunch};
-use crate::object::Object;
+use crate::object::{Object, Tree};
 use crate::payload::Length;
 use crate::table::Table;
 use maniple_regions::{FieldId, FieldInfo, Region, TreeId};
@@ -54,6 +54,18 @@ pub(crate) struct Objects {
     /// How many have been made and destroyed, both counted. All processors come to the same objects in the same order.
     changes: Cell<u64>,
     graves: RefCell<Graves>,
+    /// The private trees of shards of this processor, by their numbers, and how many have been made.
+    private: RefCell<Table<Rc<Known>>>,
+    private_made: Cell<u32>,
+}
+
+/// Numbers from here on are those of private trees. Each processor gives its own, so they mean nothing elsewhere.
+const PRIVATE: ObjectId = 1 << 31;
+
+/// Whether a tree is one that a shard has made for itself.
+#[inline]
+pub(crate) fn is_private(tree: TreeId) -> bool {
+    tree.0 >= PRIVATE
 }
 
 impl Known {
@@ -97,10 +109,30 @@ impl Objects {
     /// Adds the next object and returns its number.
     pub fn add(&self, object: &Arc<Object>) -> ObjectId {
         let id = self.made.get();
-        self.made.set(id.checked_add(1).expect("a run makes fewer than 2^32 objects"));
+        assert!(id < PRIVATE - 1, "a run makes fewer than 2^31 objects");
+        self.made.set(id + 1);
         self.changes.set(self.changes.get() + 1);
         self.table.borrow_mut().insert(id, Known::of_thread(id, object));
         id
+    }
+
+    /// Adds a private tree.
+    pub fn add_private(&self, tree: Tree) -> TreeId {
+        let (mut private, object) = (self.private.borrow_mut(), Arc::new(Object::Tree(tree)));
+        let id = loop {
+            let made = self.private_made.get();
+            self.private_made.set((made + 1) % (PRIVATE - 1));
+            if private.get(PRIVATE + made).is_none() {
+                break PRIVATE + made;
+            }
+        };
+        private.insert(id, Rc::new(Known { id, object, retired: OnceCell::new() }));
+        TreeId(id)
+    }
+
+    /// Forgets a private tree.
+    pub fn remove_private(&self, tree: TreeId) {
+        self.private.borrow_mut().remove(tree.0);
     }
 
     /// Objects may not be used any more by launches of the top-level task from `from` on.
@@ -179,7 +211,8 @@ impl Objects {
     /// Applies `f` to an object; `f` may not make new objects.
     #[inline]
     pub fn with<T>(&self, object: ObjectId, f: impl FnOnce(Option<&Object>) -> T) -> T {
-        f(self.table.borrow().get(object).map(|known| &*known.object))
+        let table = if object < PRIVATE { &self.table } else { &self.private };
+        f(table.borrow().get(object).map(|known| &*known.object))
     }
 
     /// How much the values of an object count for.
@@ -215,9 +248,13 @@ impl Objects {
         names
     }
 
-    /// Refuses a region with points outside its tree, or of a tree that was destroyed before the launch `by` of the
+    /// Refuses a region with points outside its tree, of a private tree, or of a tree that was destroyed before the launch `by` of the
     /// top-level task; `what` describes who uses it.
     pub fn in_tree(&self, region: Region, by: TopLaunch, what: impl Fn() -> String) -> Result<(), Error> {
+        if is_private(region.tree) {
+            let came = format!("{region}, of a private tree, which only the shard that has made it can use");
+            return Err(Error::misuse(what(), "a region of a tree made with `Top::region_tree`", came));
+        }
         self.check(region.tree.0, by, &what)?;
         self.with(region.tree.0, |object| match object.and_then(Object::tree) {
             Some(t) if t.rect.contains_rect(&region.rect) => Ok(()),

@@ -1,7 +1,7 @@
 //! What [`Top::destroy`](crate::Top::destroy) takes.
 
 use crate::Error;
-use crate::effects::Known;
+use crate::effects::{Known, is_private};
 use crate::ids::{ObjectId, Run, TOP};
 use crate::object::Object;
 use crate::processor::Core;
@@ -9,7 +9,7 @@ use crate::program::edges::Edges;
 use crate::program::gang::{Gang, ShardTask};
 use crate::program::phase::PhaseBarrier;
 use crate::replay::Handle;
-use maniple_regions::{Rect, Region};
+use maniple_regions::{Rect, Region, TreeId};
 use std::rc::Rc;
 
 /// Something that [`Top::destroy`](crate::Top::destroy) takes: the handle of an object that the top-level task has made, or
@@ -58,6 +58,10 @@ impl Named {
         let of_other_run = || Error::misuse(what, "an object that this run has made", found());
         if !core.effects().config.run.may_be(self.run) {
             return Err(of_other_run());
+        }
+        if self.rect.is_some() && is_private(TreeId(self.id)) {
+            let came = "a private tree of a shard, which goes with its last view";
+            return Err(Error::misuse(what, "an object that the top-level task has made", came));
         }
         objects.check(self.id, TOP, || what.into())?;
         let known = objects.get(self.id).filter(|known| (self.fits)(&known.object)).ok_or_else(of_other_run)?;

@@ -5,7 +5,7 @@ use super::launcher::Launcher;
 use super::shard::Shard;
 use crate::Error;
 use crate::data::UseAt;
-use crate::effects::Waiting;
+use crate::effects::{Waiting, is_private};
 use crate::error::panic_message;
 use crate::future::FutureMap;
 use crate::gang::{PlacedUse, TaskDoes};
@@ -164,7 +164,8 @@ impl Launcher {
         let (effects, held) = (self.core.effects(), shard.held());
         self.check_leaf(body)?;
         let place = |u: &UseAt| {
-            let h = &held[u.column.held as usize];
+            // Gangs have never had a private tree.
+            let h = held.get(u.column.held as usize)?;
             // What it holds only to read stays as it is.
             let at = h.shared_home().or(h.privilege.writes().then_some(effects.id))?;
             let key = ColumnKey { rect: u.column.rect(), ..u.column.key() };
@@ -181,7 +182,8 @@ impl Launcher {
         let taken_home = self.taken_home.borrow();
         let home = |u: &UseAt| taken_home.get(&u.column.key());
         if effects.races().is_some() {
-            let follows = body.uses.iter().any(|u| u.coherence != Coherence::Simultaneous || home(u).is_some());
+            let ordered = |u: &UseAt| u.coherence != Coherence::Simultaneous && !is_private(u.column.region.tree);
+            let follows = body.uses.iter().any(|u| ordered(u) || home(u).is_some());
             let mut followers = self.followers.borrow_mut();
             followers.remove(&id);
             followers.extend(follows.then_some(id));

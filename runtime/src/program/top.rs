@@ -23,7 +23,7 @@ use crate::replay::{Chains, Handle, ReplayObject, ReplaySpec, check};
 use crate::task::Owner;
 use maniple_barriers::Arrivals;
 use maniple_mapper::{Algorithm, AlgorithmInput, Kind, Mapper, PlaceShardsInput, validate};
-use maniple_regions::{Element, FieldId, FieldInfo, FieldSpace, Rect, Region, RegionError, TreeId};
+use maniple_regions::{Element, FieldId, FieldInfo, Rect, Region, TreeId};
 use maniple_schedules::CombiningTree;
 use std::any::type_name;
 use std::cell::OnceCell;
@@ -169,24 +169,14 @@ impl Top {
     }
 
     /// Makes a region tree: the points of `rect`, each with `fields`. Returns the region of all points. All bytes of
-    /// its values are zero at first. Collective; never waits.
+    /// its values are zero at first. Collective; never waits. A shard makes one for itself with
+    /// [`Shard::region_tree`](crate::Shard::region_tree).
     ///
     /// # Errors
     /// [`Error::Region`] for two fields with the same number or name, or for a field with more bytes than can be
     /// addressed.
     pub fn region_tree(&self, name: &str, rect: Rect, fields: &[FieldInfo]) -> Result<Region, Error> {
-        let place = crate::Place { task: format!("region tree `{name}`"), shard: None };
-        let large = |field: &&FieldInfo| rect.bytes(field.size.max(1)).is_none();
-        let fields = match fields.iter().find(large) {
-            Some(f) => Err(RegionError::TooLarge {
-                what: format!("field `{}`", f.name).into(),
-                rect: rect.into(),
-                each: f.size,
-            }),
-            None => FieldSpace::new(fields),
-        };
-        let fields = fields.map_err(|source| Error::region(place, source))?;
-        let id = self.define(Object::Tree(Tree::new(name, rect, &fields)));
+        let id = self.define(Object::Tree(Tree::new(name, rect, fields)?));
         Ok(Region { tree: TreeId(id), rect })
     }
 

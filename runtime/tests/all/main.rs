@@ -20,6 +20,7 @@ mod mapping;
 mod memory;
 mod parents;
 mod priorities;
+mod private_trees;
 mod races;
 mod replicas;
 mod reports;

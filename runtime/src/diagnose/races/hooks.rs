@@ -106,6 +106,12 @@ impl Races {
         self.state().launch_leaf(task, by, (inputs, after), exclusive)
     }
 
+    /// An actor's private tree is gone, and no task is launched on it any more.
+    #[cold]
+    pub fn tree_dropped(&self, of: Actor, tree: TreeId, fields: &[FieldId]) {
+        self.state().tree_dropped(of, tree, fields);
+    }
+
     /// A leaf task begins. Returns an error if it races with an earlier one; `describe` names a region tree and a
     /// field.
     #[cold]

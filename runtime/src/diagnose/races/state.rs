@@ -147,6 +147,13 @@ impl State {
         event
     }
 
+    /// No task is launched on a tree of an actor any more.
+    pub fn tree_dropped(&mut self, of: Actor, tree: TreeId, fields: &[FieldId]) {
+        if let Some(acting) = self.actors.get_mut(&of) {
+            fields.iter().for_each(|field| drop(acting.columns.remove(&(tree, *field))));
+        }
+    }
+
     /// A launched leaf task waits for a generation of a barrier; `waiters` shards wait for it.
     pub fn leaf_waits(
         &mut self,

@@ -1,17 +1,20 @@
 //! The regions of a shard: those that its launch gave it, and the columns that its tasks use.
 
+use super::trees::PrivateTree;
 use super::{Shard, ShardInner};
 use crate::Error;
 use crate::data::{Column, Columns, Store};
+use crate::effects::is_private;
 use crate::gang::{Slot, TaskUse};
 use crate::ids::ColumnKey;
+use crate::maps::HashMap;
 use crate::message::{HeldRegion, Valid};
 use crate::program::region::RegionView;
-use maniple_regions::{Coherence, FieldId, FieldInfo, Privilege, Region};
+use maniple_regions::{Coherence, FieldId, FieldInfo, Privilege, Region, TreeId};
 use smallvec::SmallVec;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 /// A region as a shard uses it, with the columns that launches have named.
 // The order matters: what every task of a flow needs, wherever it runs, is in one cache line.
@@ -26,6 +29,19 @@ pub(crate) struct LocalRegion {
     pub(crate) region: Region,
     /// Whether it is a part of a region that a requirement names, and no requirement names the part.
     is_part: bool,
+    /// Its private tree, if it is of one.
+    tree: Option<Rc<PrivateTree>>,
+}
+
+impl LocalRegion {
+    /// What the shard holds of a private tree.
+    #[cold]
+    fn held_privately(&self) -> &HeldRegion {
+        match &self.tree {
+            Some(tree) => &tree.held,
+            None => unreachable!("the column of a requirement"),
+        }
+    }
 }
 
 impl fmt::Debug for LocalRegion {
@@ -42,19 +58,30 @@ pub(super) struct Regions {
     held: OnceCell<Rc<[LocalRegion]>>,
     /// The columns of parts of these regions, once there are some.
     parts: OnceCell<Box<RefCell<Columns>>>,
+    /// The private trees, once there are some.
+    pub(super) trees: OnceCell<Box<RefCell<HashMap<TreeId, Weak<PrivateTree>>>>>,
 }
+
+/// In a column of a private tree: no requirement of the launch allows its use.
+const NO_REQUIREMENT: u32 = u32::MAX;
 
 impl Default for Regions {
     fn default() -> Self {
         thread_local!(static SHARDS: Cell<u64> = const { Cell::new(0) });
         SHARDS.set(SHARDS.get() + 1);
-        Self { shard: Cell::new(SHARDS.get()), held: OnceCell::new(), parts: OnceCell::new() }
+        Self { shard: Cell::new(SHARDS.get()), held: OnceCell::new(), parts: OnceCell::new(), trees: OnceCell::new() }
     }
 }
 
 impl Regions {
     fn local(&self, region: Region, is_part: bool) -> LocalRegion {
-        LocalRegion { shard: self.shard.get(), region, is_part, columns: RefCell::default(), slots: RefCell::default() }
+        let (shard, columns, slots) = (self.shard.get(), RefCell::default(), RefCell::default());
+        LocalRegion { shard, region, is_part, columns, slots, tree: None }
+    }
+
+    /// A view of a private tree, or of a part of it.
+    pub(super) fn view_of(&self, region: Region, tree: Rc<PrivateTree>) -> RegionView {
+        RegionView { locals: Rc::new([LocalRegion { tree: Some(tree), ..self.local(region, true) }]), at: 0 }
     }
 
     /// The regions that requirements name, by position.
@@ -83,18 +110,22 @@ impl Regions {
 }
 
 impl Shard {
-    /// The view of a region that the shard holds, or of a part of one. Its methods make region arguments of leaf tasks.
+    /// The view of a region that the shard holds or has made, or of a part of one. Its methods make region arguments of leaf tasks.
     /// Local; never waits.
     ///
     /// The region may be empty.
     ///
     /// # Errors
-    /// [`Error::Misuse`] when the launch of the shard names no region that contains this one, or when the shard has ended.
+    /// [`Error::Misuse`] when the launch of the shard names no region that contains this one, and none of its private trees does.
+    /// Also when the shard has ended.
     pub fn region(&self, region: Region) -> Result<RegionView, Error> {
         self.check_running("a call of `Shard::region`")?;
         let ShardInner { held, regions, .. } = &*self.inner;
         if let Some(at) = held.iter().position(|h| h.region == region) {
             return Ok(RegionView { locals: regions.held(held).clone(), at });
+        }
+        if is_private(region.tree) {
+            return self.part_of_private(region);
         }
         self.check_part(region)?;
         Ok(RegionView { locals: Rc::new([regions.local(region, true)]), at: 0 })
@@ -146,7 +177,9 @@ impl Shard {
             return Err(Error::misuse("a launch's region", "a region of this shard", "one of another shard"));
         }
         let enough = |column: &&Rc<Column>| {
-            column.field.is_of_same_field(field) && self.inner.held[column.held as usize].serves(privilege, coherence)
+            let held = self.inner.held.get(column.held as usize);
+            column.field.is_of_same_field(field)
+                && held.unwrap_or_else(|| local.held_privately()).serves(privilege, coherence)
         };
         if let Some(column) = local.columns.borrow().iter().find(enough) {
             return Ok(column.clone());
@@ -170,34 +203,41 @@ impl Shard {
             local.columns.borrow_mut().push(column.clone());
             return Ok(column);
         }
-        let requirement = self.requirement(region, field.id, privilege, coherence)?;
-        let held = &self.inner.held[requirement];
+        let all = local.tree.as_ref().map_or(&self.inner.held[..], |tree| std::slice::from_ref(&tree.held));
+        let held = self.requirement(all, region, field.id, privilege, coherence)?;
+        let requirement = if local.tree.is_some() { NO_REQUIREMENT } else { held as u32 };
+        let held = &all[held];
         let known = self.core().effects().objects.field(region.tree, field.id)?;
         if known != field {
             return Err(self.wrong_field(region, field));
         }
         let regions = &self.inner.regions;
         let (mut same, mut others) = (None, SmallVec::<[Rc<Column>; 8]>::new());
-        regions.overlapping(&region, field.id, |other| {
-            match other.region == region && other.held as usize == requirement {
-                true => same = Some(other.clone()),
-                false => others.push(other.clone()),
-            }
-        });
+        let found = |other: &Rc<Column>| match other.region == region && other.held == requirement {
+            true => same = Some(other.clone()),
+            false => others.push(other.clone()),
+        };
+        match &local.tree {
+            Some(tree) => tree.columns.borrow().overlapping(&region, field.id, found),
+            None => regions.overlapping(&region, field.id, found),
+        }
         let column = match same {
             Some(column) => column,
             None => {
                 let (core, key) = (self.core(), held.key(field.id));
-                let of = (self.inner.origin.launch, requirement as u32);
-                let store = match self.inner_launcher() {
+                let of = (self.inner.origin.launch, requirement);
+                let store = match (self.inner_launcher(), &local.tree) {
+                    (_, Some(tree)) => tree.store(known)?,
                     // Its gangs may use the instance, so that it is found when a task is about to run.
-                    Some(_) if held.is_passed_on() => Store::of(core.effects().id),
+                    (Some(_), None) if held.is_passed_on() => Store::of(core.effects().id),
                     _ => core.tasks.data.store(core.effects(), key, known, of.0, held.shared_home())?,
                 };
                 let column = Column::new(region, key, known, of, store);
                 others.iter().for_each(|other| column.overlaps_with(other));
-                if local.is_part {
-                    regions.parts.get_or_init(Box::default).borrow_mut().add(&column);
+                match &local.tree {
+                    Some(tree) => tree.columns.borrow_mut().add(&column),
+                    None if local.is_part => regions.parts.get_or_init(Box::default).borrow_mut().add(&column),
+                    None => {}
                 }
                 column
             }
@@ -275,15 +315,15 @@ impl Shard {
         Ok(RegionView { locals: Rc::new([self.inner.regions.local(region, true)]), at: 0 })
     }
 
-    /// Position of the requirement of the launch that allows a leaf task this use of a field of a region.
+    /// Position among what the shard holds of that which allows a leaf task this use of a field of a region.
     fn requirement(
         &self,
+        held: &[HeldRegion],
         region: Region,
         field: FieldId,
         privilege: Privilege,
         coherence: Coherence,
     ) -> Result<usize, Error> {
-        let held = &self.inner.held;
         let gives = |h: &HeldRegion| h.fields.contains(&field) && h.region.contains(&region);
         if let Some(found) = held.iter().position(|h| h.serves(privilege, coherence) && gives(h)) {
             return Ok(found);
@@ -310,13 +350,20 @@ impl Shard {
             let came = format!("{privilege} under {coherence} coherence");
             return Err(Error::misuse(format!("a launch in {}", self.place()), expected, came));
         }
-        Err(self.not_held(region, field, privilege, coherence))
+        Err(self.not_held(held, region, field, privilege, coherence))
     }
 
-    fn not_held(&self, region: Region, field: FieldId, privilege: Privilege, coherence: Coherence) -> Error {
+    fn not_held(
+        &self,
+        held: &[HeldRegion],
+        region: Region,
+        field: FieldId,
+        privilege: Privilege,
+        coherence: Coherence,
+    ) -> Error {
         let what = format!("a launch in {}", self.place());
         let name = self.field_name(region, field);
-        let held = self.inner.held.iter().filter(|h| h.region.contains(&region));
+        let held = held.iter().filter(|h| h.region.contains(&region));
         if let Some(h) = held.clone().find(|h| h.fields.contains(&field)) {
             let held = self.shown(h.region);
             let expected = format!("at most {} under {} coherence on {name} of {held}", h.privilege, h.coherence);
@@ -340,7 +387,7 @@ impl Shard {
         Error::misuse(what, expected, name)
     }
 
-    fn shown(&self, region: Region) -> String {
+    pub(super) fn shown(&self, region: Region) -> String {
         self.core().effects().objects.shown(region)
     }
 
@@ -369,6 +416,10 @@ impl Shard {
         }
         for local in regions.known() {
             local.columns.take().into_iter().for_each(Column::spare);
+        }
+        if let Some(trees) = regions.trees.get() {
+            let kept: Vec<_> = trees.borrow().values().filter_map(Weak::upgrade).collect();
+            kept.iter().for_each(|tree| tree.give_up());
         }
     }
 
