@@ -139,9 +139,9 @@ pub mod runtime {
         Arg, Arrivable, Binding, ByteRequirement, Check, Consumer, CostLevel, Costs, Destroy, Driver, Edge, Edges,
         Error, Faults, FutureMap, Gang, Get, GetFrom, Idle, InFlow, InShard, IndexLaunch, InnerTask, Input, Launch,
         Leaf, Link, Many, MayFail, NeverFails, Outcome, Param, Pause, PhaseArriver, PhaseBarrier, PhaseOptions,
-        PhaseWaiter, Place, Portable, Processes, ProcessorLoss, Producer, Progress, Put, PutTo, RacingAccess,
-        ReduceRequirement, RegionView, Requirement, Resolver, Runtime, Shard, ShardLaunch, ShardTask, SlowLink, Stamp,
-        Stats, TaskCost, TaskFuture, Top, TraceFile, Tree, UnderWay, VirtualMachine, Waitable, now,
+        PhaseWaiter, Place, Portable, Processes, ProcessorLoss, Producer, Progress, Put, PutTo, PutVec, PutVecTo,
+        RacingAccess, ReduceRequirement, RegionView, Requirement, Resolver, Runtime, Shard, ShardLaunch, ShardTask,
+        SlowLink, Stamp, Stats, TaskCost, TaskFuture, Top, TraceFile, Tree, UnderWay, VirtualMachine, Waitable, now,
     };
 }
 
@@ -175,7 +175,7 @@ pub mod prelude {
     pub use crate::regions::{Field, Partition, Read, ReadWrite, Rect, Region, Vector, Write};
     #[doc(no_inline)]
     pub use crate::runtime::{
-        Arg, Check, Edges, Error, Gang, Get, Input, Launch, Leaf, Many, PhaseBarrier, PhaseOptions, Put, RegionView,
-        Requirement, Runtime, Shard, ShardLaunch, ShardTask, TaskFuture, Top,
+        Arg, Check, Edges, Error, Gang, Get, Input, Launch, Leaf, Many, PhaseBarrier, PhaseOptions, Put, PutVec,
+        RegionView, Requirement, Runtime, Shard, ShardLaunch, ShardTask, TaskFuture, Top,
     };
 }

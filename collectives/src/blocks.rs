@@ -4,10 +4,9 @@ use crate::layout::Layout;
 use crate::reduction::Reduction;
 use crate::value::{Came, Given};
 use bytemuck::Zeroable;
-use maniple_regions::{Element, Loan, Vector};
+use maniple_regions::Vector;
 use maniple_runtime::replay::ReplayCx;
-use maniple_runtime::{Error, Lent, Payload};
-use std::any::Any;
+use maniple_runtime::{Error, Lent, Payload, vector_in};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -250,10 +249,7 @@ impl<By: Reduction> Blocks<By> {
             Ok(vector) if size_of_val(&vector[..]) <= Payload::INLINE => {
                 Payload::copy_of(bytemuck::cast_slice(&vector))
             }
-            Ok(vector) => Payload::Lent(match vector.into_shared() {
-                Ok(all) => all,
-                Err(some) => Arc::new(some),
-            }),
+            Ok(vector) => Payload::lend(vector),
             Err(error) => Payload::Failed(error),
         }
     }
@@ -306,7 +302,7 @@ impl<By: Reduction> Blocks<By> {
 
     /// The elements of a value on loan.
     fn held(&mut self, read: u16, expected: Option<usize>, lent: &Arc<dyn Lent>) -> Block<By::Element> {
-        match borrowed::<By::Element>(lent) {
+        match vector_in::<By::Element>(lent.clone()) {
             Some(vector) => self.check_came(read, expected, vector.len()).map(|()| vector),
             None => self.copied(read, expected, lent.as_bytes()),
         }
@@ -402,21 +398,4 @@ impl<By: Reduction> Blocks<By> {
 /// Nothing is combined, so elements are what they are.
 fn lifted<By: Reduction>(vector: Vector<By::In>) -> Vector<By::Element> {
     By::unlifted(vector).unwrap_or_default()
-}
-
-/// The vector of a value on loan, if it is one of these elements. What has come from another address space is in a buffer.
-pub fn borrowed<T: Element>(lent: &Arc<dyn Lent>) -> Option<Vector<T>> {
-    let lent = lent.clone() as Arc<dyn Any + Send + Sync>;
-    let lent = match lent.downcast::<Vec<T>>() {
-        Ok(all) => return Some(all.into()),
-        Err(lent) => lent,
-    };
-    let lent = match lent.downcast::<Loan<T>>() {
-        Ok(some) => return Some(some.into()),
-        Err(lent) => lent,
-    };
-    match lent.downcast::<Vector<T>>() {
-        Ok(some) => Some(Vector::clone(&some)),
-        Err(lent) => lent.downcast().ok().and_then(|buffer| Vector::in_buffer(buffer).ok()),
-    }
 }

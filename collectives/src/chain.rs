@@ -1,7 +1,7 @@
 //! One slot of one shard: its call, the running value, and the steps that change it.
 
 use crate::Combine;
-use crate::blocks::{Blocks, Shown, borrowed};
+use crate::blocks::{Blocks, Shown};
 use crate::fold::combine_in_place;
 use crate::reduction::Reduction;
 use crate::registers::Registers;
@@ -12,7 +12,7 @@ use crate::value::{Came, Given, Output};
 use bytemuck::Zeroable;
 use maniple_regions::{Operator, Vector};
 use maniple_runtime::replay::{ReplayCx, RunningValue};
-use maniple_runtime::{Error, Lent, Payload};
+use maniple_runtime::{Error, Lent, Payload, vector_in};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -361,7 +361,7 @@ impl<By: Reduction> RunningValue for Live<'_, By> {
         if how != Combine::Replace as u8 || !is_whole {
             return false;
         }
-        let Some(vector) = borrowed(lent) else { return false };
+        let Some(vector) = vector_in(lent.clone()) else { return false };
         self.chain.registers().take_loan(vector);
         true
     }

@@ -1,5 +1,6 @@
 //! Numbers and addresses: processors, objects, launches, tasks, cells of barriers and columns of regions.
 
+use crate::payload::VecKind;
 use maniple_barriers::Half;
 pub(crate) use maniple_mapper::{NodeId, ProcessorId};
 use maniple_regions::{FieldId, Rect, Region, TreeId};
@@ -165,4 +166,8 @@ pub(crate) enum ValueAt {
     Get { object: ObjectId, cell: u32, generation: u64 },
     /// Memory for this many bytes; `inline` if the value travels within the arrival.
     Put { bytes: usize, inline: bool },
+    /// An empty vector, which the task fills.
+    Fill { kind: &'static VecKind, inline: bool },
+    /// What the task's argument has brought.
+    Send,
 }

@@ -45,7 +45,7 @@ pub use future::{FutureMap, Resolver, Stamp, TaskFuture};
 pub use ids::{CellAddress, PhaseAddress};
 pub use object::{Edge, Tree};
 pub use parcel::Portable;
-pub use payload::{Length, Lent, Payload};
+pub use payload::{Length, Lent, Payload, vector_in};
 #[cfg(feature = "plant")]
 pub use plant::Bug;
 pub use program::bytes::ByteRequirement;
@@ -54,7 +54,7 @@ pub use program::destroy::Destroy;
 pub use program::destroy::Doomed;
 #[doc(hidden)]
 pub use program::edges::AllEnds;
-pub use program::edges::{Consumer, Edges, Get, GetFrom, Producer, Put, PutTo};
+pub use program::edges::{Consumer, Edges, Get, GetFrom, Producer, Put, PutTo, PutVec, PutVecTo};
 pub use program::flow::InFlow;
 pub use program::gang::{Gang, ShardLaunch, ShardTask};
 pub use program::index::IndexLaunch;

@@ -3,7 +3,7 @@
 use crate::Error;
 use maniple_regions::{Buffer, Element, Loan, Vector};
 use serde::{Deserialize, Serialize};
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::fmt;
 use std::sync::Arc;
 
@@ -37,6 +37,59 @@ pub trait Lent: Any + Send + Sync {
     fn as_bytes(&self) -> &[u8];
     /// The bytes of the value, for its owner while nobody else holds it.
     fn as_bytes_mut(&mut self) -> &mut [u8];
+}
+
+/// A type of vectors, as tasks fill them.
+pub(crate) struct VecKind {
+    pub id: fn() -> TypeId,
+    /// Empty ones.
+    pub new: fn() -> Arc<dyn Lent>,
+    /// Forgets the elements, but not their memory. Tells how many bytes it has.
+    pub clear: fn(&mut dyn Lent) -> usize,
+}
+
+impl VecKind {
+    /// Vectors of this type of elements.
+    pub const fn of<T: Element>() -> Self {
+        Self {
+            id: TypeId::of::<T>,
+            new: || Arc::new(Vec::<T>::new()),
+            clear: |lent| {
+                let vec = filled_in::<T>(lent);
+                vec.clear();
+                vec.capacity() * size_of::<T>()
+            },
+        }
+    }
+}
+
+impl fmt::Debug for VecKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "vectors of {:?}", (self.id)())
+    }
+}
+
+/// The vector that is lent, for its owner.
+pub(crate) fn filled_in<T: Element>(lent: &mut dyn Lent) -> &mut Vec<T> {
+    (lent as &mut dyn Any).downcast_mut().expect("a vector of its kind")
+}
+
+/// The elements that are lent, if they are of this type. Nothing is copied.
+#[doc(hidden)]
+pub fn vector_in<T: Element>(lent: Arc<dyn Lent>) -> Option<Vector<T>> {
+    let lent = lent as Arc<dyn Any + Send + Sync>;
+    let lent = match lent.downcast::<Vec<T>>() {
+        Ok(all) => return Some(all.into()),
+        Err(lent) => lent,
+    };
+    let lent = match lent.downcast::<Loan<T>>() {
+        Ok(some) => return Some(some.into()),
+        Err(lent) => lent,
+    };
+    match lent.downcast::<Vector<T>>() {
+        Ok(some) => Some(Arc::unwrap_or_clone(some)),
+        Err(lent) => lent.downcast().ok().and_then(|buffer| Vector::in_buffer(buffer).ok()),
+    }
 }
 
 impl Lent for Buffer {
@@ -114,6 +167,25 @@ impl Payload {
             Err(_) => bytemuck::bytes_of_mut(&mut words)[..bytes.len()].copy_from_slice(bytes),
         }
         Payload::Inline { len: bytes.len() as u8, words }
+    }
+
+    /// A payload that lends a vector.
+    #[doc(hidden)]
+    pub fn lend<T: Element>(vector: Vector<T>) -> Self {
+        Payload::Lent(match vector.into_shared() {
+            Ok(all) => all,
+            Err(some) => Arc::new(some),
+        })
+    }
+
+    /// The elements of the value. Those within the arrival are copied.
+    pub(crate) fn into_vector<T: Element>(self) -> Result<Vector<T>, Error> {
+        let copied = |bytes: &[u8]| bytemuck::pod_collect_to_vec(bytes).into();
+        match self {
+            Payload::Failed(error) => Err(*error),
+            Payload::Lent(lent) => Ok(vector_in(lent.clone()).unwrap_or_else(|| copied(lent.as_bytes()))),
+            short => Ok(copied(short.bytes())),
+        }
     }
 
     /// Replaces the value by a copy of `bytes`, in place if they fit.

@@ -1,8 +1,9 @@
 //! Memory of large values that travel along edges. It is used again when nobody reads it any more.
 
 use crate::maps::HashMap;
-use crate::payload::{Lent, Payload};
+use crate::payload::{Lent, Payload, VecKind};
 use maniple_regions::Buffer;
+use std::any::TypeId;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -14,6 +15,72 @@ struct Queue {
     reused: bool,
 }
 
+impl Queue {
+    /// The first of the oldest few buffers that is free.
+    fn take(&mut self) -> Option<Arc<dyn Lent>> {
+        const LOOKED_AT: usize = 4;
+        for _ in 0..self.buffers.len().min(LOOKED_AT) {
+            let mut oldest = self.buffers.pop_front()?;
+            if Arc::get_mut(&mut oldest).is_some() {
+                return Some(oldest);
+            }
+            self.buffers.push_back(oldest);
+        }
+        None
+    }
+
+    fn keep(&mut self, buffer: Arc<dyn Lent>) {
+        // With more, none are kept: nobody would use them.
+        const MOST: usize = 4096;
+        if self.buffers.len() < MOST {
+            self.buffers.push_back(buffer);
+        }
+    }
+}
+
+/// The vectors of one type of elements. Their lengths differ, and so does their memory.
+#[derive(Default)]
+struct Vecs {
+    queue: Queue,
+    /// How many were taken since the last sweep, and the most bytes of a value since.
+    taken: usize,
+    longest: usize,
+}
+
+impl Vecs {
+    /// How many are taken between two sweeps.
+    const SWEPT: usize = 64;
+
+    fn take(&mut self, kind: &VecKind) -> Arc<dyn Lent> {
+        self.taken += 1;
+        if self.taken == Self::SWEPT {
+            self.sweep(kind);
+        }
+        let mut vec = self.queue.take().unwrap_or_else(kind.new);
+        if let Some(own) = Arc::get_mut(&mut vec) {
+            (kind.clear)(own);
+        }
+        vec
+    }
+
+    fn keep(&mut self, vec: Arc<dyn Lent>) {
+        self.longest = self.longest.max(vec.as_bytes().len());
+        self.queue.keep(vec);
+    }
+
+    /// Drops free vectors that are more than have been taken, and those with far more memory than values needed.
+    #[cold]
+    fn sweep(&mut self, kind: &VecKind) {
+        let (mut free, most) = (0, 2 * std::mem::take(&mut self.longest));
+        self.queue.buffers.retain_mut(|vec| {
+            let Some(own) = Arc::get_mut(vec) else { return true };
+            free += 1;
+            free <= self.taken && (kind.clear)(own) <= most
+        });
+        self.taken = 0;
+    }
+}
+
 /// Values that tasks of this processor have put.
 ///
 /// A program that uses the same lengths again and again allocates nothing. Whenever new buffers amount to more than those
@@ -22,6 +89,7 @@ struct Queue {
 #[derive(Default)]
 pub(super) struct Buffers {
     queues: HashMap<usize, Queue>,
+    vecs: HashMap<TypeId, Vecs>,
     /// Bytes allocated since the last sweep.
     new: usize,
     /// Bytes that the last sweep left.
@@ -31,21 +99,14 @@ pub(super) struct Buffers {
 impl Buffers {
     /// New bytes that are always allowed between two sweeps.
     const SPARE: usize = 16 << 20;
-    /// The most buffers of a length. With more, none are kept: nobody would use them.
-    const MOST: usize = 4096;
 
     /// Memory for a value of this many bytes, which nobody else has: the first of the oldest few buffers that is free, or
     /// a new one. None if there is no memory.
     pub fn take(&mut self, bytes: usize) -> Option<Payload> {
-        const LOOKED_AT: usize = 4;
         let queue = self.queues.entry(bytes).or_default();
-        for _ in 0..queue.buffers.len().min(LOOKED_AT) {
-            let Some(mut oldest) = queue.buffers.pop_front() else { break };
-            if Arc::get_mut(&mut oldest).is_some() {
-                queue.reused = true;
-                return Some(Payload::Lent(oldest));
-            }
-            queue.buffers.push_back(oldest);
+        if let Some(free) = queue.take() {
+            queue.reused = true;
+            return Some(Payload::Lent(free));
         }
         self.new = self.new.saturating_add(bytes);
         if self.new > self.kept + Self::SPARE {
@@ -56,10 +117,17 @@ impl Buffers {
 
     /// Keeps a value's memory until it is free.
     pub fn keep(&mut self, buffer: Arc<dyn Lent>) {
-        let queue = &mut self.queues.entry(buffer.as_bytes().len()).or_default().buffers;
-        if queue.len() < Self::MOST {
-            queue.push_back(buffer);
-        }
+        self.queues.entry(buffer.as_bytes().len()).or_default().keep(buffer);
+    }
+
+    /// An empty vector, which nobody else has: the first of the oldest few that is free, or a new one.
+    pub fn take_vec(&mut self, kind: &VecKind) -> Payload {
+        Payload::Lent(self.vecs.entry((kind.id)()).or_default().take(kind))
+    }
+
+    /// Keeps a vector until it is free.
+    pub fn keep_vec(&mut self, kind: &VecKind, vec: Arc<dyn Lent>) {
+        self.vecs.entry((kind.id)()).or_default().keep(vec);
     }
 
     #[cold]

@@ -210,12 +210,7 @@ impl Barriers {
     pub fn add_value(&self, effects: &Effects, at: ValueAt, values: &mut Vec<Payload>) -> Result<(), Box<Error>> {
         match at {
             ValueAt::Get { object, cell, generation } => {
-                let mut edges = self.edges(object);
-                let place = edges.as_mut().and_then(|bank| bank.value(cell, generation));
-                match place.filter(|value| !matches!(value, Payload::None)) {
-                    Some(value) => values.push(std::mem::take(value)),
-                    None => return Err(no_value(effects, object, cell, generation)),
-                }
+                values.push(self.take_value(effects, (object, cell), generation)?);
             }
             ValueAt::Put { bytes, inline: true } if bytes <= Payload::INLINE => values.push(Payload::zeroed(bytes)),
             ValueAt::Put { bytes, .. } => {
@@ -223,8 +218,26 @@ impl Barriers {
                     || Error::misuse("a `Put`", "memory for its value", format!("{bytes} bytes, which are not there"));
                 values.push(self.buffers.borrow_mut().take(bytes).ok_or_else(|| Box::new(no_memory()))?);
             }
+            ValueAt::Fill { kind, .. } => values.push(self.buffers.borrow_mut().take_vec(kind)),
+            ValueAt::Send => values.push(Payload::None),
         }
         Ok(())
+    }
+
+    /// Takes the value that came with a generation of a ready cell, which is complete.
+    #[inline]
+    pub fn take_value(
+        &self,
+        effects: &Effects,
+        (object, cell): (ObjectId, u32),
+        generation: u64,
+    ) -> Result<Payload, Box<Error>> {
+        let mut edges = self.edges(object);
+        let place = edges.as_mut().and_then(|bank| bank.value(cell, generation));
+        match place.filter(|value| !matches!(value, Payload::None)) {
+            Some(value) => Ok(std::mem::take(value)),
+            None => Err(no_value(effects, object, cell, generation)),
+        }
     }
 
     /// How many generations of a cell of this processor are complete.
@@ -233,10 +246,15 @@ impl Barriers {
         self.with(object, |bank| bank.completed(cell, 0)).unwrap_or(0)
     }
 
-    /// Keeps the memory of a value that was put, for the next value of the same size.
+    /// Keeps the memory of a value that was put, for the next value of the same size or type.
     #[cold]
-    pub fn keep_buffer(&self, buffer: Arc<dyn Lent>) {
-        self.buffers.borrow_mut().keep(buffer);
+    pub fn keep_buffer(&self, at: &ValueAt, buffer: Arc<dyn Lent>) {
+        match at {
+            ValueAt::Put { .. } => self.buffers.borrow_mut().keep(buffer),
+            ValueAt::Fill { kind, .. } => self.buffers.borrow_mut().keep_vec(kind, buffer),
+            // It was never the task's.
+            ValueAt::Get { .. } | ValueAt::Send => {}
+        }
     }
 
     /// Handles an arrival at a cell of this processor.

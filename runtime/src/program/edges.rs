@@ -7,13 +7,13 @@ use crate::diagnose::replicas::list;
 use crate::effects::Waiting;
 use crate::ids::{ArrivalAt, CellAddress, EMPTY, ObjectId, ProcessorId, Run, ValueAt, WaitAt};
 use crate::object::{Defined, EdgeTable, GangTable, Object, half};
-use crate::payload::{Length, Payload};
+use crate::payload::{Length, Payload, VecKind, filled_in};
 use crate::plant::Bug;
 use crate::processor::Core;
 use crate::program::param::{Bindings, Declaring, Param, Taking};
 use crate::program::shard::Shard;
 use maniple_barriers::{Arriver, Empty, Ready, Waiter};
-use maniple_regions::{Element, RegionError};
+use maniple_regions::{Element, RegionError, Vector};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::fmt;
@@ -32,7 +32,7 @@ use std::sync::Arc;
 /// barrier announces that one more may be sent. The first `depth` generations of the empty barrier are complete from the start,
 /// so a producer may be `depth` values ahead of its consumer.
 ///
-/// Arguments made with [`Producer::put`] and [`Consumer::get`] use both barriers. The task waits for a free buffer or for a
+/// Arguments made with [`Producer::put`], [`Producer::put_vec`] and [`Consumer::get`] use both barriers. The task waits for a free buffer or for a
 /// value, and its end announces the next value or the next free buffer. An edge that a launch does not name is left alone.
 ///
 /// ```
@@ -317,6 +317,13 @@ impl<T: Element> Producer<T> {
     pub fn put(&self, len: usize) -> PutTo<T> {
         Put::to([self], len)
     }
+
+    /// The argument for a [`PutVec`] parameter, of which the task decides the number of values. The task starts when the edge
+    /// has a free buffer. When it is done its values travel along this edge.
+    pub fn put_vec(&self) -> PutVecTo<T> {
+        let () = T::FITS;
+        PutVec::to([self])
+    }
 }
 
 impl<T> Consumer<T> {
@@ -373,11 +380,16 @@ fn take_producer(ProducerEnd { empty, ready, known_empty, .. }: &ProducerEnd, va
 
 #[inline]
 fn put_at<T>(len: usize) -> ValueAt {
-    ValueAt::Put { bytes: size_of::<T>() * len, inline: align_of::<T>() <= 8 }
+    ValueAt::Put { bytes: size_of::<T>() * len, inline: fits_inline::<T>() }
 }
 
-/// A parameter of a leaf task: the slice of values that one [`Put`] sent along an edge. [`Consumer::get`] makes its
-/// argument.
+/// Whether elements may travel in the words of an arrival.
+const fn fits_inline<T>() -> bool {
+    align_of::<T>() <= align_of::<u64>()
+}
+
+/// A parameter of a leaf task: the slice of values that one [`Put`], [`PutVec`] or [`Shard::send`] sent along an edge.
+/// [`Consumer::get`] makes its argument.
 #[derive(Debug, Clone, Copy)]
 pub struct Get<'a, T>(&'a [T]);
 
@@ -408,6 +420,51 @@ impl<T> DerefMut for Put<'_, T> {
     }
 }
 
+/// A parameter of a leaf task: an empty vector to fill, whose elements travel along edges when the task is done. There may be
+/// any number of them, or none. [`Producer::put_vec`] makes its argument, or [`PutVec::to`] for several edges.
+///
+/// For consumers on the same node nothing is copied: they read the elements where the task has put them. When they have ended,
+/// a later task of the producer's processor gets the memory. So a loop whose lengths are similar allocates nothing.
+///
+/// The length is not known when the task starts. So the elements do not count in the time that a
+/// [machine](crate::VirtualMachine) gives the task, if that depends on bytes. They count in the time of the message.
+///
+/// ```
+/// use maniple_runtime::{Arg, Edges, Error, Get, PutVec, Runtime, Shard, ShardLaunch};
+///
+/// /// Shard 0 sends the divisors of a number to shard 1.
+/// async fn shard(shard: Shard, (edges, number): (Edges<u64>, u64)) -> Result<Vec<u64>, Error> {
+///     if shard.index() == 0 {
+///         let divisors = |mut out: PutVec<u64>, n: Arg<u64>| out.extend((1..=*n).filter(|d| n.is_multiple_of(*d)));
+///         shard.launch(divisors, (edges.producer(&shard, 1)?.put_vec(), number.into())).go()?.await?;
+///         return Ok(Vec::new());
+///     }
+///     shard.launch(|came: Get<u64>| came.to_vec(), (edges.consumer(&shard, 0)?.get(),)).go()?.await
+/// }
+/// # let (came, _) = Runtime::threads(2).run(|top| async move {
+/// let gang = top.gang("two", 2)?;
+/// let edges = top.edges("divisors", &gang, [(0, 1)], 1)?;
+/// let came = top.launch_gang(&gang, &top.register("divisors", shard), |_| ShardLaunch::new((edges, 12)))?.all().await?;
+/// # Ok(came)
+/// # })?;
+/// assert_eq!(came[1], [1, 2, 3, 4, 6, 12]);
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Debug)]
+pub struct PutVec<'a, T>(&'a mut Vec<T>);
+
+impl<T> Deref for PutVec<'_, T> {
+    type Target = Vec<T>;
+    fn deref(&self) -> &Vec<T> {
+        self.0
+    }
+}
+impl<T> DerefMut for PutVec<'_, T> {
+    fn deref_mut(&mut self) -> &mut Vec<T> {
+        self.0
+    }
+}
+
 /// The argument for a [`Get`] parameter. [`Consumer::get`] makes it.
 #[derive(Debug)]
 pub struct GetFrom<T> {
@@ -419,11 +476,46 @@ pub struct GetFrom<T> {
 /// The argument for a [`Put`] parameter. [`Producer::put`] and [`Put::to`] make it.
 #[derive(Debug)]
 pub struct PutTo<T> {
+    along: Along,
+    len: usize,
+    values: PhantomData<fn(T)>,
+}
+
+/// The argument for a [`PutVec`] parameter. [`Producer::put_vec`] and [`PutVec::to`] make it.
+#[derive(Debug)]
+pub struct PutVecTo<T> {
+    along: Along,
+    values: PhantomData<fn(T)>,
+}
+
+/// The edges along which a value travels.
+#[derive(Debug)]
+struct Along {
     /// Of all edges; none if there are no edges.
     ends: Option<Rc<ShardEnds>>,
     numbers: SmallVec<[u32; 6]>,
-    len: usize,
-    values: PhantomData<fn(T)>,
+}
+
+impl Along {
+    fn these<'p, T: 'p>(producers: impl IntoIterator<Item = &'p Producer<T>>) -> Self {
+        let mut along = Self { ends: None, numbers: SmallVec::new() };
+        for Producer { ends, number, .. } in producers {
+            match &along.ends {
+                None => along.ends = Some(ends.clone()),
+                Some(first) => assert!(Rc::ptr_eq(first, ends), "a `Put` is for edges of one `Edges`"),
+            }
+            along.numbers.push(*number);
+        }
+        along
+    }
+
+    #[inline]
+    fn take(&self, value: ValueAt, taking: &mut Taking<'_>) {
+        let value = taking.value(value);
+        if let Some(ends) = &self.ends {
+            self.numbers.iter().for_each(|&number| take_producer(&ends.out[number as usize], value, taking));
+        }
+    }
 }
 
 impl<'a, T: Element> Put<'a, T> {
@@ -432,15 +524,17 @@ impl<'a, T: Element> Put<'a, T> {
     /// # Panics
     /// If the producers are not all of the same [`Edges`].
     pub fn to<'p>(producers: impl IntoIterator<Item = &'p Producer<T>>, len: usize) -> PutTo<T> {
-        let mut put = PutTo { ends: None, numbers: SmallVec::new(), len, values: PhantomData };
-        for Producer { ends, number, .. } in producers {
-            match &put.ends {
-                None => put.ends = Some(ends.clone()),
-                Some(first) => assert!(Rc::ptr_eq(first, ends), "a `Put` is for edges of one `Edges`"),
-            }
-            put.numbers.push(*number);
-        }
-        put
+        PutTo { along: Along::these(producers), len, values: PhantomData }
+    }
+}
+
+impl<'a, T: Element> PutVec<'a, T> {
+    /// The argument for values that travel along several edges, or along none.
+    ///
+    /// # Panics
+    /// If the producers are not all of the same [`Edges`].
+    pub fn to<'p>(producers: impl IntoIterator<Item = &'p Producer<T>>) -> PutVecTo<T> {
+        PutVecTo { along: Along::these(producers), values: PhantomData }
     }
 }
 
@@ -480,10 +574,7 @@ impl<T: Element> Param for Put<'_, T> {
     }
     #[inline]
     fn take(arg: Self::Arg, taking: &mut Taking<'_>) {
-        let value = taking.value(put_at::<T>(arg.len));
-        if let Some(ends) = &arg.ends {
-            arg.numbers.iter().for_each(|&number| take_producer(&ends.out[number as usize], value, taking));
-        }
+        arg.along.take(put_at::<T>(arg.len), taking);
     }
     fn resolve((): ()) -> Result<(), Error> {
         Ok(())
@@ -491,5 +582,74 @@ impl<T: Element> Param for Put<'_, T> {
     #[inline]
     fn bind<'a>(bindings: &mut Bindings<'a>, (): ()) -> Result<Self::Item<'a>, RegionError> {
         Ok(Put(bytemuck::cast_slice_mut(Payload::bytes_mut(bindings.value()))))
+    }
+}
+
+impl<T: Element> Param for PutVec<'_, T> {
+    type Item<'a> = PutVec<'a, T>;
+    type Arg = PutVecTo<T>;
+    type Kept = ();
+    type Sent = ();
+    fn declare(_: &Self::Arg, _: &mut Declaring<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+    #[inline]
+    fn take(arg: Self::Arg, taking: &mut Taking<'_>) {
+        let kind = const { &VecKind::of::<T>() };
+        arg.along.take(ValueAt::Fill { kind, inline: fits_inline::<T>() }, taking);
+    }
+    fn resolve((): ()) -> Result<(), Error> {
+        Ok(())
+    }
+    #[inline]
+    fn bind<'a>(bindings: &mut Bindings<'a>, (): ()) -> Result<Self::Item<'a>, RegionError> {
+        match bindings.value() {
+            Payload::Lent(vec) => Ok(PutVec(filled_in(Arc::get_mut(vec).expect("nobody else holds it")))),
+            _ => unreachable!("an empty vector"),
+        }
+    }
+}
+
+/// A parameter of the leaf task of [`Shard::send`], which does nothing but to bring a value.
+pub(crate) struct Sending<T>(PhantomData<fn(T)>);
+
+/// The argument for a [`Sending`] parameter.
+pub(crate) struct SendingTo<T> {
+    along: Along,
+    value: Payload,
+    values: PhantomData<fn(T)>,
+}
+
+impl<T: Element> Sending<T> {
+    pub fn along(to: &Producer<T>, values: Vector<T>) -> SendingTo<T> {
+        let () = T::FITS;
+        let value = match size_of_val(&values[..]) {
+            0..=Payload::INLINE if fits_inline::<T>() => Payload::copy_of(bytemuck::cast_slice(&values)),
+            _ => Payload::lend(values),
+        };
+        SendingTo { along: Along::these([to]), value, values: PhantomData }
+    }
+}
+
+impl<T: Element> Param for Sending<T> {
+    type Item<'a> = Self;
+    type Arg = SendingTo<T>;
+    type Kept = Payload;
+    type Sent = Payload;
+    fn declare(_: &Self::Arg, _: &mut Declaring<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+    #[inline]
+    fn take(arg: Self::Arg, taking: &mut Taking<'_>) -> Payload {
+        arg.along.take(ValueAt::Send, taking);
+        arg.value
+    }
+    fn resolve(kept: Payload) -> Result<Payload, Error> {
+        Ok(kept)
+    }
+    #[inline]
+    fn bind<'a>(bindings: &mut Bindings<'a>, sent: Payload) -> Result<Self, RegionError> {
+        *bindings.value() = sent;
+        Ok(Self(PhantomData))
     }
 }

@@ -130,6 +130,7 @@ impl<T: 'static> From<&TaskFuture<T>> for Input<T> {
 /// | [`Reduce`] | [`ReduceRequirement`], from [`RegionView::reduce`](crate::RegionView::reduce) |
 /// | [`Arg`] | [`Input`], from a value or a future |
 /// | [`Get`](crate::Get), [`Put`](crate::Put) | [`Consumer::get`](crate::Consumer::get), [`Producer::put`](crate::Producer::put) |
+/// | [`PutVec`](crate::PutVec) | [`Producer::put_vec`](crate::Producer::put_vec) |
 /// | [`Many`] of a parameter | `Many` of its arguments |
 /// | `Option` of a parameter | `Option` of its argument |
 pub trait Param {

@@ -96,6 +96,9 @@ impl Tasks {
             }
         }
         self.effects.event(|| Event::TaskEnded { task: id, arrivals: &body.arrivals });
+        if !values.is_empty() {
+            self.shorten_values(&body, values);
+        }
         for arrival in &body.arrivals {
             self.leaf_arrives(arrival, values);
         }
@@ -136,15 +139,30 @@ impl Tasks {
         }
     }
 
+    /// Short values that the task has filled travel within their arrivals.
+    #[inline(never)]
+    fn shorten_values(&self, body: &Body, values: &mut [Payload]) {
+        for (value, at) in values.iter_mut().zip(&body.values_at) {
+            if let ValueAt::Fill { inline: true, .. } = at
+                && value.bytes().len() <= Payload::INLINE
+            {
+                let short = Payload::copy_of(value.bytes());
+                if let Payload::Lent(vec) = std::mem::replace(value, short) {
+                    self.barriers.keep_buffer(at, vec);
+                }
+            }
+        }
+    }
+
     /// The task has ended, so it no longer uses its input values. The values that it put are kept until their readers
     /// drop them.
     #[inline(never)]
     fn give_values_back(&self, body: &mut Body, values: &mut Vec<Payload>) {
         for (value, at) in values.iter_mut().zip(&body.values_at) {
-            if matches!((&*value, at), (Payload::Lent(_), ValueAt::Put { .. }))
+            if matches!((&*value, at), (Payload::Lent(_), ValueAt::Put { .. } | ValueAt::Fill { .. }))
                 && let Payload::Lent(buffer) = std::mem::take(value)
             {
-                self.barriers.keep_buffer(buffer);
+                self.barriers.keep_buffer(at, buffer);
             }
         }
         values.clear();

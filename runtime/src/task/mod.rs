@@ -134,7 +134,7 @@ impl Body {
     fn edges_of(&self, value: u32) -> Option<ObjectId> {
         match self.values_at.get(value as usize)? {
             ValueAt::Get { object, .. } => Some(*object),
-            ValueAt::Put { .. } => self.arrivals.iter().find_map(|arrival| match arrival {
+            _ => self.arrivals.iter().find_map(|arrival| match arrival {
                 ArrivalAt::Value(at, _, number) if *number == value => Some(at.object),
                 _ => None,
             }),

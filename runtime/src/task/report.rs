@@ -20,7 +20,7 @@ impl Tasks {
         let Some(body) = leaves.busy().find(|(other, ..)| other == id).map(|(.., body)| body) else { return false };
         let gets = |v: &ValueAt| match *v {
             ValueAt::Get { object: o, cell: c, generation: g } => (o, c, g) == (object, cell, generation),
-            ValueAt::Put { .. } => false,
+            _ => false,
         };
         let puts = |a: &ArrivalAt| match a {
             ArrivalAt::Value(at, g, _) => (at.object, *g) == (object, generation) && cell & EMPTY != 0,

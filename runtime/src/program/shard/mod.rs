@@ -3,13 +3,17 @@
 //! | module | contents |
 //! |---|---|
 //! | `regions` | the regions that it holds |
+//! | `trees` | region trees that it makes for itself |
 //! | `launches` | its launches of leaf tasks |
 //! | `waits` | its waits and arrivals |
+//! | `messages` | what it sends and receives itself |
 //! | `life` | its start and its end |
 
 mod launches;
 mod life;
+mod messages;
 mod regions;
+mod trees;
 mod waits;
 
 pub(crate) use regions::LocalRegion;
@@ -66,8 +70,10 @@ impl ShardInner {
 /// |---|---|
 /// | find out which shard this is | [`index`](Self::index), [`shards`](Self::shards) |
 /// | use a region that the shard holds | [`region`](Self::region) |
+/// | have data of its own | [`region_tree`](Self::region_tree) |
 /// | launch leaf tasks | [`launch`](Self::launch), [`index_launch`](Self::index_launch), [`fill`](Self::fill), [`copy`](Self::copy) |
 /// | wait at a barrier | [`wait`](Self::wait), [`wait_value`](Self::wait_value) |
+/// | send values to another shard, and receive some | [`send`](Self::send), [`receive`](Self::receive) |
 /// | arrive at a barrier | [`arrive`](Self::arrive), [`arrive_with`](Self::arrive_with) |
 /// | wait for a limited time | [`timeout`](Self::timeout) |
 /// | keep a loop from running too far ahead | [`window`](Self::window) |

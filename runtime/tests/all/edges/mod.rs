@@ -2,6 +2,7 @@
 //! not exist, failures, and the window of a loop.
 
 mod graphs;
+mod messages;
 
 use crate::common;
 use crate::common::size::{full, part};
@@ -555,6 +556,17 @@ fn on_processes() {
             ("parameters_may_be_none_or_many", parameters_may_be_none_or_many),
             ("a_window_bounds_what_a_loop_launches", a_window_bounds_what_a_loop_launches),
             ("values_may_need_any_alignment", values_may_need_any_alignment),
+            (
+                "messages_of_any_length_are_sent_and_received_in_any_way",
+                messages::messages_of_any_length_are_sent_and_received_in_any_way,
+            ),
+            ("a_vector_may_be_for_several", messages::a_vector_may_be_for_several),
+            (
+                "a_message_waits_for_a_buffer_and_for_its_receiver",
+                messages::a_message_waits_for_a_buffer_and_for_its_receiver,
+            ),
+            ("failures_reach_both_ends", messages::failures_reach_both_ends),
+            ("a_message_without_a_value_is_an_error", messages::a_message_without_a_value_is_an_error),
             ("regions_are_copied_whether_they_are_shared_or_not", regions_are_copied_whether_they_are_shared_or_not),
         ],
     );
