@@ -90,7 +90,8 @@ fn is_viewed(around: &dyn std::any::Any) -> bool {
     macro_rules! seen {
         ($dimensions:literal, $around:ident) => {{
             let (rect, view) = ($around.rect(), $around.view());
-            let place = |at: [i64; $dimensions]| std::array::from_fn::<_, $dimensions, _>(|d| (at[d] - rect.lo(d)) as usize);
+            let place =
+                |at: [i64; $dimensions]| std::array::from_fn::<_, $dimensions, _>(|d| (at[d] - rect.lo(d)) as usize);
             view.len() == rect.volume() && rect.points().all(|at| view[place(at)] == $around[at])
         }};
     }

@@ -149,6 +149,7 @@ impl Buffers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::payload::filled_in;
 
     /// Puts a value of each length in turn, of which readers hold the newest few; gives the bytes allocated by the second
     /// half, and the most that were kept.
@@ -185,6 +186,31 @@ mod tests {
     fn lengths_that_never_come_again_are_not_kept() {
         let (_, most) = put((0..2000).map(|i| 1_000_000 + i), 7);
         assert!(most < 2 * (8 * 1_100_000 + Buffers::SPARE), "{most} bytes kept");
+    }
+
+    /// A long value and a burst of values leave no more than later ones need.
+    #[test]
+    fn vectors_keep_as_much_memory_as_values_need() {
+        let kind = &VecKind::of::<u64>();
+        let mut buffers = Buffers::default();
+        let mut put = |len: usize| {
+            let Payload::Lent(mut vec) = buffers.take_vec(kind) else { panic!("it is lent") };
+            let own = filled_in::<u64>(Arc::get_mut(&mut vec).expect("nobody else has it"));
+            assert!(own.is_empty());
+            own.resize(len, 1);
+            buffers.keep_vec(kind, vec.clone());
+            (vec, buffers.vecs.values().map(|vecs| vecs.queue.buffers.len()).sum::<usize>())
+        };
+        let mut longest = |len| (0..300).map(|_| put(len).0.as_bytes().len()).max();
+        assert_eq!(longest(1_000_000), Some(8_000_000));
+        let burst: Vec<_> = (0..1000).map(|_| put(10)).collect();
+        assert!(burst[999].1 >= 1000, "all are read");
+        drop(burst);
+        let kept = (0..300).map(|_| put(10).1).last();
+        assert!(kept <= Some(Vecs::SWEPT), "{kept:?} are kept");
+        let capacity = |vec: &mut Arc<dyn Lent>| (kind.clear)(Arc::get_mut(vec).expect("nobody reads it"));
+        let most = buffers.vecs.values_mut().flat_map(|vecs| &mut vecs.queue.buffers).map(capacity).max();
+        assert!(most <= Some(2 * 8 * 16), "{most:?} bytes are kept for a value");
     }
 
     #[test]

@@ -524,6 +524,17 @@ impl<'s, F: Leaf<M>, M: 'static, W> Launch<'s, F, M, W> {
         }
     }
 
+    /// Launches a task that only sends a value. It has nothing to map: it runs here, before what takes time.
+    pub(crate) fn go_sending(self) -> Result<TaskFuture<F::Output>, Error> {
+        let &Launch { shard, name, takes, .. } = &self;
+        shard.check_running("a call of `Shard::send`")?;
+        let tasks = &shard.core().tasks;
+        let (id, mut body) = tasks.reserve_leaf();
+        (body.name, body.shard, body.takes) = (name, shard.index(), takes);
+        let mapped = Mapped { processor: tasks.effects.id, priority: Priority::RAISED };
+        Ok(self.go_mapped(MappedLeaf { id, unmet: 0, mapped, body }, &[]))
+    }
+
     /// Gives a mapped launch other arguments, which name no regions.
     pub(crate) fn with_args(mut self, args: F::Args, leaf: &mut MappedLeaf) -> Result<Self, Error> {
         let mut declaring = Declaring::new(self.shard, leaf.id, &mut leaf.body);

@@ -2,7 +2,9 @@
 
 use crate::common;
 use crate::common::{mix, run, runtimes};
-use maniple_regions::{Field, Operator, Privilege, Read, ReadShared, ReadWrite, Rect, Reduce, Region, Write, WriteShared};
+use maniple_regions::{
+    Field, Operator, Privilege, Read, ReadShared, ReadWrite, Rect, Reduce, Region, Write, WriteShared,
+};
 use maniple_runtime::{
     Arg, Check, Error, Gang, InnerTask, RegionView, Runtime, Shard, ShardLaunch, ShardTask, TaskFuture, Top,
 };
@@ -224,7 +226,8 @@ fn an_inner_task_may_have_private_trees() {
             let one_more = |mut x: ReadWrite<u64>| x.as_mut_slice().iter_mut().for_each(|x| *x += 1);
             inner.launch(one_more, (own.read_write(X),)).go()?.detach();
         }
-        let refused = inner.launch_gang(&gang, &task, |_| ShardLaunch::new(own.region()).reads(own.region(), [X])).await;
+        let refused =
+            inner.launch_gang(&gang, &task, |_| ShardLaunch::new(own.region()).reads(own.region(), [X])).await;
         let refused = refused.expect_err("its own").to_string();
         assert!(refused.contains("of a private tree, which only the shard that has made it can use"), "{refused}");
         inner.launch(|x: Read<u64>| x.as_slice().to_vec(), (own.read(X),)).go()?.await

@@ -19,8 +19,8 @@ impl Shard {
     /// A `Vec` is moved. Within a node nothing is copied, unless the elements have 24 bytes or less. To send the same elements
     /// along several edges, send clones of a [`Vector`].
     ///
-    /// A [`receive`](Self::receive) or a [`Get`](crate::Get) of the consuming shard takes the message. In virtual time
-    /// the message takes the time of its bytes, and sending it takes the time of a leaf task that does nothing.
+    /// A [`receive`](Self::receive) or a [`Get`](crate::Get) of the consuming shard takes the message. No mapper is asked. In
+    /// virtual time the message takes the time of its bytes, and sending it that of a leaf task that does nothing.
     ///
     /// ```
     /// use maniple_runtime::{Edges, Error, Runtime, Shard, ShardLaunch};
@@ -45,11 +45,10 @@ impl Shard {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Misuse`] when the shard has ended, [`Error::Mapper`] for an illegal decision of the mapper. The future fails with
-    /// [`Error::Poisoned`] when the consumer has failed.
+    /// [`Error::Misuse`] when the shard has ended. The future fails with [`Error::Poisoned`] when the consumer has failed.
     pub fn send<T: Element>(&self, to: &Producer<T>, values: impl Into<Vector<T>>) -> Result<TaskFuture<()>, Error> {
         let sending = self.launch(|_: Sending<T>| (), (Sending::along(to, values.into()),));
-        sending.named("send").takes(Duration::ZERO).go()
+        sending.named("send").takes(Duration::ZERO).go_sending()
     }
 
     /// Waits for the next message that comes along an edge, and gives its elements. Local; may wait.
@@ -58,8 +57,9 @@ impl Shard {
     /// sent, and frees its buffer. Within a node the elements are not copied, unless they have 24 bytes or less. The [`Vector`]
     /// of a `send` becomes a `Vec` without a copy. That of a `Put` or a `PutVec` is copied then, as the memory is the producer's.
     ///
-    /// As with [`wait`](Self::wait), a message is taken in the order in which the awaits begin, and one that is dropped leaves its
-    /// message to the next. [`timeout`](Self::timeout) sets a limit.
+    /// Messages are taken in the order in which the awaits begin. One that is dropped before it ends leaves its message to the
+    /// next, as a [`wait`](Self::wait) does its generation: of several on one edge, drop the one first that began last.
+    /// [`timeout`](Self::timeout) sets a limit.
     ///
     /// # Errors
     /// [`Error::Poisoned`] when the message will never come, as its sender has failed. [`Error::Barrier`] when the producer has

@@ -114,7 +114,8 @@ impl Shard {
             }
             None => {
                 let what = format!("Shard::region in {}", self.place());
-                let came = format!("{region}, of a private tree that another shard has made or whose views are dropped");
+                let came =
+                    format!("{region}, of a private tree that another shard has made or whose views are dropped");
                 Err(Error::misuse(what, "a private tree of this shard, of which it has a view", came))
             }
         }

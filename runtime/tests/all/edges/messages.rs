@@ -249,7 +249,8 @@ pub(super) fn failures_reach_both_ends() {
             let came = run(&at, &runtime, move |top| async move {
                 let gang = top.gang("two", 2)?;
                 let edges = top.edges("edge", &gang, [(0, 1)], 1)?;
-                let shards = top.launch_gang(&gang, &top.register("fails", shard), |_| ShardLaunch::new((edges, who)))?;
+                let shards =
+                    top.launch_gang(&gang, &top.register("fails", shard), |_| ShardLaunch::new((edges, who)))?;
                 let mut said = Vec::new();
                 for shard in shards.iter() {
                     said.push(shard.clone().await.unwrap_or_else(|e| format!("shard: {e}")));
