@@ -56,8 +56,8 @@ async fn shard(shard: Shard, (columns, right, back): (i64, Edges<f64>, Edges<f64
             shard.launch(sweep, (rows.read_write(G), left, right)).go()?.detach();
         }
         if let Some(to) = corner_to.first() {
-            let corner = part(Rect::new([ROWS - 1, end - 1], [ROWS, end]))?;
-            let corner = shard.launch(|g: Read<f64, 2>| g.row(0)[0], (corner.read(G),)).go()?.await?;
+            let last = move |g: Read<f64, 2>| g.get([ROWS - 1, end - 1]);
+            let corner = shard.launch(last, (block.read(G),)).go()?.await?;
             shard.send(to, vec![-corner])?.detach();
         }
         if let Some(from) = corner_from.first() {

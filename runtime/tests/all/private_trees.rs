@@ -281,6 +281,33 @@ fn the_check_for_races_knows_their_order() {
     }
 }
 
+/// A private tree does not order leaf tasks of an inner task after its gangs, which never use it.
+#[test]
+fn the_check_for_races_knows_that_gangs_have_no_private_trees() {
+    type Given = (Gang, ShardTask<Region, ()>, Region);
+    async fn sets(shard: Shard, shared: Region) -> Result<(), Error> {
+        let set = |mut s: WriteShared<u64>| s.set([0], 1);
+        shard.launch(set, (shard.region(shared)?.write_shared(X),)).go()?.await
+    }
+    async fn inner(inner: InnerTask, (gang, sets, shared): Given) -> Result<u64, Error> {
+        let own = inner.region_tree("own", Rect::line(0, 2), &[X.info()])?;
+        let start = |_| ShardLaunch::new(shared).shares(shared, [X], Privilege::ReadWrite);
+        inner.launch_gang(&gang, &sets, start).await?.detach();
+        let look = |s: ReadShared<u64>, _: Read<u64>| s.get([0]);
+        inner.launch(look, (inner.region(shared)?.read_shared(X), own.read(X))).go()?.await
+    }
+    for seed in 0..20 {
+        let runtime = Runtime::seeded(1 + (seed % 3) as u32, seed).check(Check::Races);
+        let came = run(&format!("seed {seed}"), &runtime, |top| async move {
+            let tree = top.region_tree("shared", Rect::line(0, 1), &[X.info()])?;
+            let (gang, sets) = (top.gang("one", 1)?, top.register("sets", sets));
+            let start = || ShardLaunch::new((gang, sets, tree)).shares(tree, [X], Privilege::ReadWrite);
+            top.run_inner(&top.register_inner("inner", inner), start).await
+        });
+        assert!(came.is_err_and(|e| matches!(e.origin(), Error::Race { .. })), "seed {seed}");
+    }
+}
+
 /// Nobody but the shard uses its tree, and the shard only with a view, with its fields, and alone.
 #[test]
 fn what_is_not_the_shards_own_is_refused() {
