@@ -69,7 +69,8 @@ async fn shard(shard: Shard, (columns, right, back): (i64, Edges<f64>, Edges<f64
 }
 
 fn run(shards: u32, workers: u32) -> Result<String, Error> {
-    let columns = i64::from(shards.max(60));
+    // Column 0 is at rest, so each block has another one.
+    let columns = i64::from(60.max(2 * shards));
     let (wrong, _) = Runtime::threads(workers).run(move |top| async move {
         let gang = top.gang("blocks", shards)?;
         let right = top.edges("right", &gang, (1..shards).map(|s| (s - 1, s)), 2)?;
