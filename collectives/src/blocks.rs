@@ -2,6 +2,8 @@
 
 use crate::layout::Layout;
 use crate::reduction::Reduction;
+use crate::registers::Pool;
+use crate::spares::Spares;
 use crate::value::{Came, Given};
 use bytemuck::Zeroable;
 use maniple_regions::Vector;
@@ -35,6 +37,8 @@ pub struct Blocks<By: Reduction> {
     given: Given<By::In>,
     /// The contribution, if it came as one vector.
     whole: Option<Block<By::Element>>,
+    /// The shard's position, and the memory of contributions.
+    spares: (u32, Rc<Spares<By::In>>),
     /// The block of the contribution that a step waits for.
     lacking: u32,
     /// The reads that have been done, and the moves that were done when the call began.
@@ -50,15 +54,18 @@ pub struct Blocks<By: Reduction> {
     copies: Vec<Option<Arc<Vec<By::Element>>>>,
     /// The whole result, if it is asked for.
     joined: Option<Vector<By::Element>>,
+    /// The memory of blocks that were put together.
+    gathered: Pool<By::Element>,
 }
 
 impl<By: Reduction> Blocks<By> {
-    pub fn new(layout: &Rc<Layout>) -> Self {
+    pub fn new(layout: &Rc<Layout>, (position, spares): (u32, &Rc<Spares<By::In>>)) -> Self {
         Self {
             registers: layout.registers().map(|_| Vec::new()).collect(),
             puts: false,
             given: Given::Nothing,
             whole: None,
+            spares: (position, spares.clone()),
             lacking: 0,
             taken: vec![false; layout.reads()],
             moved: vec![false; layout.free_locals().len()],
@@ -67,6 +74,7 @@ impl<By: Reduction> Blocks<By> {
             joins: false,
             copies: vec![None; layout.reads()],
             joined: None,
+            gathered: Pool::new(),
             layout: layout.clone(),
         }
     }
@@ -118,6 +126,7 @@ impl<By: Reduction> Blocks<By> {
         if let Given::Blocks(blocks) = &mut self.given {
             if let Some(came) = blocks.take(position as usize) {
                 let checked = came.map_err(Box::new).and_then(|vector| {
+                    self.spares.1.keep(self.spares.0, &vector);
                     self.layout.check_block(position, vector.len())?;
                     Ok(lifted::<By>(vector))
                 });
@@ -132,10 +141,12 @@ impl<By: Reduction> Blocks<By> {
             Came::Nothing => Vector::default(),
             Came::One(element) => vec![element].into(),
             Came::Many(vector) => vector,
+            Came::Blocks(_) => unreachable!("blocks are fetched one by one"),
         });
         let all = self.layout.contribution.clone();
         let expected = self.layout.elements(0, &all);
         let checked = whole.map_err(Box::new).and_then(|whole| {
+            self.spares.1.keep(self.spares.0, &whole);
             self.layout.check_length(|of| format!("the input of {of}"), expected, whole.len())?;
             Ok(lifted::<By>(whole))
         });
@@ -235,7 +246,7 @@ impl<By: Reduction> Blocks<By> {
     }
 
     /// What an update stores.
-    pub fn payload(&self, part: u16) -> Payload {
+    pub fn payload(&mut self, part: u16) -> Payload {
         let (register, blocks) = self.layout.at(part);
         if blocks.len() == 1
             && let Some(Ok(whole)) = self.of_whole(register, blocks.start)
@@ -255,15 +266,19 @@ impl<By: Reduction> Blocks<By> {
     }
 
     /// Some blocks of a register as one vector. A single one is not copied.
-    fn gathered(&self, register: u8, blocks: Range<u32>) -> Block<By::Element> {
+    fn gathered(&mut self, register: u8, blocks: Range<u32>) -> Block<By::Element> {
         if blocks.len() == 1 {
             return self.block(register, blocks.start);
         }
-        let mut all = Vec::with_capacity(self.layout.elements(register, &blocks).unwrap_or(0));
-        for block in blocks {
-            all.extend_from_slice(&self.block(register, block)?);
-        }
-        Ok(all.into())
+        let all: Vec<_> = blocks.map(|block| self.block(register, block)).collect::<Result<_, _>>()?;
+        let elements = all.iter().map(|block| block.len()).sum();
+        Ok(self.gathered.lend(elements, |mut own| {
+            for block in &all {
+                let (first, others) = own.split_at_mut(block.len());
+                first.copy_from_slice(block);
+                own = others;
+            }
+        }))
     }
 
     #[inline]

@@ -108,6 +108,13 @@ impl<By: Reduction> Chain<By> {
                 Ok(vector) => self.registers().begin(role, Some(vector)),
                 Err(elements) => self.registers().begin_with(role, |own| by.lift_into(own, &elements)),
             },
+            Came::Blocks(blocks) => self.registers().begin_with(role, |mut own| {
+                for block in &blocks {
+                    let (first, others) = own.split_at_mut(block.len());
+                    by.lift_into(first, block);
+                    own = others;
+                }
+            }),
         }
     }
 
@@ -168,7 +175,7 @@ impl<By: Reduction> Chain<By> {
                     self.set_result(role, shared.operator());
                 }
                 if let Some(output) = self.output.take() {
-                    deliver(chain, &output, (self, true), shared, cx);
+                    deliver(chain, &output, (chain, self), shared, cx);
                     self.output = Some(output);
                 }
                 self.over(chain, role.result().0 == 0, shared);
@@ -187,9 +194,9 @@ impl<By: Reduction> Chain<By> {
 
     /// Ends a call with the result that the leader of its group has.
     #[inline(never)]
-    pub fn follow(&mut self, chain: u32, leader: &mut Self, shared: &Shared<By>, cx: &mut ReplayCx<'_>) {
+    pub fn follow(&mut self, chain: u32, leader: (u32, &mut Self), shared: &Shared<By>, cx: &mut ReplayCx<'_>) {
         if let Some(output) = self.output.take() {
-            deliver(chain, &output, (leader, false), shared, cx);
+            deliver(chain, &output, leader, shared, cx);
             self.output = Some(output);
         }
         self.over(chain, false, shared);
@@ -210,9 +217,9 @@ impl<By: Reduction> Chain<By> {
         };
         while let Some(Shown { part, is_copy, came }) = blocks.show_next() {
             let (part, came) = (part as usize, came.map(|vector| shared.by.lower_all(vector)));
-            cx.settle_part(chain, (&parts.0, part), || blocks.origin(part), came);
+            cx.settle_part(chain, (&parts.futures, part), || blocks.origin(part), came);
             if !is_copy {
-                parts.0[part] = None;
+                parts.futures[part] = None;
             }
         }
     }
@@ -255,15 +262,15 @@ impl<By: Reduction> Chain<By> {
     }
 }
 
-/// Gives a result to the output: the chain's own, or its leader's.
+/// Gives the result of a chain, which has the number `from`, to the output of that chain or of one that follows it.
 fn deliver<By: Reduction>(
     chain: u32,
     output: &Output<By::Out>,
-    (of, is_own): (&mut Chain<By>, bool),
+    (from, of): (u32, &mut Chain<By>),
     shared: &Shared<By>,
     cx: &mut ReplayCx<'_>,
 ) {
-    let role = shared.role_of_chain(chain);
+    let (role, is_own) = (shared.role_of_chain(from), chain == from);
     match output {
         Output::One(out) => {
             let result = shared.lower(chain, &of.result(role)[0], cx);
@@ -273,15 +280,25 @@ fn deliver<By: Reduction>(
             let result = shared.lower_all(chain, || of.result_vector(role, is_own), cx);
             cx.resolve_rarely(chain, out, result);
         }
-        // Each part was settled when it came.
-        Output::Parts(_) => cx.over(chain),
+        Output::Parts(parts) => {
+            // Otherwise each part was settled when it came.
+            if let Some(layout) = &parts.at_the_end {
+                let whole = shared.by.lower_all(of.result_vector(role, is_own));
+                let (register, blocks) = layout.result();
+                for (part, block) in blocks.clone().enumerate() {
+                    let place = layout.place(register, &blocks, block, whole.len());
+                    cx.settle_part(chain, (&parts.futures, part), || layout.origin(part), Ok(whole.slice(place)));
+                }
+            }
+            cx.over(chain);
+        }
         Output::Over(out) => match &out.result {
             None => {
                 let failed = if let Running::Parts(blocks) = &of.running { blocks.failed() } else { None };
                 cx.resolve_rarely(chain, &out.over, failed.map_or(Ok(()), Err));
             }
             Some(result) => {
-                deliver(chain, result, (of, is_own), shared, cx);
+                deliver(chain, result, (from, of), shared, cx);
                 cx.settle(chain, &out.over, Ok(()));
             }
         },

@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::reduction::{Plain, Reduction, State};
 use crate::value::{Contributed, Contribution, Given, Output, Value};
-use maniple_regions::Vector;
+use maniple_regions::{Element, Vector};
 use maniple_runtime::replay::Handle;
 use maniple_runtime::{Destroy, Doomed, Error, FutureMap, Shard, TaskFuture};
 use serde::{Deserialize, Serialize};
@@ -268,5 +268,59 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> Col
             engine.call_for(at, Given::Nothing, O::output(resolver), cx);
             future
         })
+    }
+}
+
+impl<T: Element, O: Value + ?Sized, S: State<T, O::Element>> Collective<[T], O, S> {
+    /// A vector of `elements` elements for a later contribution of this shard, or for a block of one. A leaf task gets it as an
+    /// [`Arg<Vec<T>>`](maniple_runtime::Arg), writes it and returns it; the future of that vector is the contribution.
+    ///
+    /// Large vectors cost much time where memory is new. So this one has the memory of an earlier contribution, if nobody holds that
+    /// any more: the shard, those who received it, or a call under way. Otherwise it is new. So there are as many as are needed at
+    /// a time. Only those that came from here are kept.
+    ///
+    /// The elements have arbitrary values: write all of them. It is a vector of the shard's own. One that is not contributed is
+    /// freed as any other. Local; never waits.
+    ///
+    /// # Errors
+    /// A shard of another gang, one that does not contribute, or an object of another run.
+    ///
+    /// ```
+    /// use maniple_collectives::{Collective, Operator};
+    /// use maniple_runtime::{Arg, Error, Runtime, Shard, ShardLaunch};
+    ///
+    /// fn write(mut own: Arg<Vec<u64>>, step: Arg<u64>) -> Vec<u64> {
+    ///     own.0.fill(*step);
+    ///     own.0
+    /// }
+    ///
+    /// async fn shard(shard: Shard, total: Collective<[u64]>) -> Result<(), Error> {
+    ///     for step in 0..10 {
+    ///         let own = total.spare(&shard, 1000)?;
+    ///         let own = shard.launch(write, (own.into(), step.into())).go()?;
+    ///         assert_eq!(total.call(&shard, own)?.await?[999], 3 * step);
+    ///     }
+    ///     Ok(())
+    /// }
+    ///
+    /// Runtime::threads(2).run(|top| async move {
+    ///     let gang = top.gang("all", 3)?;
+    ///     let total = Collective::allreduce(Operator::<u64>::sum()).elements(1000).make(&top, &gang, "total")?;
+    ///     top.launch_gang(&gang, &top.register("shard", shard), |_| ShardLaunch::new(total))?.all().await
+    /// })?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn spare(&self, shard: &Shard, elements: usize) -> Result<Vec<T>, Error> {
+        let admit = |engine: &mut Engine<S::By>, at| {
+            if engine.role(at).contributes.is_none() {
+                return Err(Error::Misuse {
+                    what: format!("`spare` of `{}` in shard {}", engine.name(), shard.index()),
+                    expected: "a shard that contributes".into(),
+                    came: "one that does not".into(),
+                });
+            }
+            Ok(Some(engine.spare(at, elements)))
+        };
+        shard.replay(self.object, admit, |_: &mut Engine<S::By>, _, _| unreachable!("no call is needed"))
     }
 }

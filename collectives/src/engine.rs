@@ -36,6 +36,8 @@ pub struct Layouts {
     /// Whether calls can be in parts, as nothing is combined, and whether all are.
     pub can_part: bool,
     pub always: bool,
+    /// Whether some of the shards are in a group. Then calls are whole, and parts of their results come at the end.
+    pub in_groups: bool,
 }
 
 impl Layouts {
@@ -64,8 +66,8 @@ impl<By: Reduction> Engine<By> {
         given: Given<By::In>,
         cx: &mut ReplayCx<'_>,
     ) -> FutureMap<Vector<By::Out>> {
-        let parts = self.layouts.of(at.0, self.shared.role(at.0)).result().1.len();
-        let (output, futures) = self.shared.futures(at.0, parts);
+        let layout = self.layouts.of(at.0, self.shared.role(at.0)).clone();
+        let (output, futures) = self.shared.futures(at.0, layout, self.layouts.in_groups);
         self.call_for(at, given, output, cx);
         futures
     }
@@ -74,7 +76,7 @@ impl<By: Reduction> Engine<By> {
     fn is_in_parts(&self, chain: u32, given: &Given<By::In>) -> bool {
         let output = &self.chains[chain as usize].output;
         let asked = matches!(output, Some(Output::Parts(_))) || matches!(given, Given::Blocks(_));
-        self.layouts.can_part && (self.layouts.always || asked)
+        self.layouts.can_part && !self.layouts.in_groups && (self.layouts.always || asked)
     }
 
     /// Whether every shard contributes one element and gets one, and the values of the collective are elements.
@@ -91,6 +93,11 @@ impl<By: Reduction> Engine<By> {
     /// What the shard at a position does.
     pub fn role(&self, position: u32) -> &Role<By::Element> {
         self.shared.role(position)
+    }
+
+    /// A vector for a later contribution of the shard at a position.
+    pub fn spare(&self, position: u32, elements: usize) -> Vec<By::In> {
+        self.shared.spares.take(position, elements)
     }
 
     /// Keeps the future of a result until the shard asks for it.
@@ -200,6 +207,21 @@ impl<By: Reduction> Engine<By> {
         Ok(())
     }
 
+    /// Puts the blocks of a group into the vector of its first shard. Returns their bytes.
+    fn gather_group(&mut self, (leader, size, apart): (u32, u32, u32)) -> usize {
+        let Self { shared, chains, .. } = self;
+        let mut bytes = 0;
+        for chain in (1..size).map(|i| leader + i * apart) {
+            let (lower, others) = chains.split_at_mut(chain as usize);
+            let role = shared.role_of_chain(chain);
+            let (place, block) = (role.gathered.clone().unwrap_or_default(), others[0].result(role));
+            bytes += size_of_val(block);
+            let leader = lower[leader as usize].registers();
+            leader.combine(shared.operator(), (0, place), Combine::Replace as u8, block);
+        }
+        bytes
+    }
+
     /// The chain of a call.
     #[inline]
     fn chain(&self, (position, count): (u32, u64)) -> u32 {
@@ -222,10 +244,14 @@ impl<By: Reduction> Replay for Engine<By> {
         Live { chain: &mut self.chains[chain as usize], shared: &self.shared, number: chain }
     }
 
-    fn combine_group(&mut self, leader: u32, size: u32, apart: u32) {
+    fn combine_group(&mut self, leader: u32, size: u32, apart: u32) -> usize {
         let how = Combine::IncomingIsHigher as u8;
         let of = |i: u32| (leader + i * apart) as usize;
         let Self { shared, chains, .. } = self;
+        if shared.role_of_chain(of(1) as u32).gathered.is_some() {
+            return self.gather_group((leader, size, apart));
+        }
+        let bytes = (size as usize - 1) * shared.role_of_chain(leader).whole * size_of::<By::Element>();
         if shared.samples() {
             (0..size).for_each(|i| shared.sample(how, chains[of(i)].result(shared.role_of_chain(leader))));
         }
@@ -233,24 +259,25 @@ impl<By: Reduction> Replay for Engine<By> {
             let Shared { by, gathered, .. } = shared;
             let combined = gathered.combine(by.operator(), 0..size, &|i| chains[of(i)].element());
             chains[of(0)].running = Running::One(combined);
-            return;
+            return bytes;
         }
         let role = shared.role_of_chain(leader);
         fold_in_pairs(size, |i, j| {
             let (lower, others) = chains.split_at_mut(of(j));
             lower[of(i)].registers().combine(shared.operator(), role.at(0), how, others[0].result(role));
         });
+        bytes
     }
 
     #[inline(always)]
     fn follow(&mut self, chain: u32, leader: u32, cx: &mut ReplayCx<'_>) -> bool {
         let (lower, others) = self.chains.split_at_mut(chain as usize);
-        let (c, leader) = (&mut others[0], &mut lower[leader as usize]);
+        let (c, number, leader) = (&mut others[0], leader, &mut lower[leader as usize]);
         match (&leader.running, &c.output) {
             (Running::One(result), Some(Output::One(out))) if By::PLAIN && self.shared.is_one => {
                 cx.resolve(chain, out, Ok(self.shared.by.lower(result)));
             }
-            _ => c.follow(chain, leader, &self.shared, cx),
+            _ => c.follow(chain, (number, leader), &self.shared, cx),
         }
         c.next()
     }
@@ -277,6 +304,7 @@ impl<By: Reduction> Replay for Engine<By> {
         // The input lets go of a vector before `came` is looked at.
         c.running = Running::Registers;
         let came = came?;
+        came.vectors().iter().for_each(|vector| shared.spares.keep(chain / shared.slots, vector));
         let role = shared.role_of_chain(chain);
         if let Some(expected) = role.contributes
             && came.len() != expected
@@ -312,6 +340,7 @@ impl<By: Reduction> Replay for Engine<By> {
     }
 
     fn new_launch(&mut self, position: u32) {
+        self.shared.spares.new_launch(position);
         if let Some(claims) = self.claims.get_mut(position as usize) {
             claims.clear();
         }

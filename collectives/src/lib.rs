@@ -19,6 +19,7 @@ mod role;
 mod samples;
 mod shared;
 mod sizes;
+mod spares;
 mod spec;
 mod subtasks;
 mod value;

@@ -77,14 +77,14 @@ impl<T: Element> Register<T> {
 
 /// Vectors that were given, or have been lent to readers, or to the program as results. When nobody else holds them any more,
 /// later values go into them. Somebody may hold one for as long as it likes.
-struct Pool<T> {
+pub struct Pool<T> {
     vectors: Vec<Register<T>>,
     /// How often all were on loan when one was needed.
     missed: u32,
 }
 
 impl<T> Pool<T> {
-    const fn new() -> Self {
+    pub const fn new() -> Self {
         Self { vectors: Vec::new(), missed: 0 }
     }
 }
@@ -94,6 +94,15 @@ impl<T: Element> Pool<T> {
     /// puts the vector of the last result here, too, which the program may still hold.
     const fn most(has_parts: bool) -> usize {
         if has_parts { 2 } else { 3 }
+    }
+
+    /// A whole vector that the pool lends when it has been written, and uses again when nobody holds it any more.
+    pub fn lend(&mut self, elements: usize, write: impl FnOnce(&mut [T])) -> Vector<T> {
+        let mut vector = self.take(elements, false);
+        write(vector.change(0..elements).expect("nobody else holds it"));
+        let lent = vector.hold(0..elements);
+        self.put(vector);
+        lent
     }
 
     /// A vector that nobody else holds, with arbitrary values.
@@ -348,7 +357,15 @@ mod tests {
     /// What one shard does, by itself.
     fn role(elements: usize) -> Role<u64> {
         let ends = Some(elements);
-        Role { contributes: ends, receives: ends, whole: elements, parts: None, fixed: None, alone: false }
+        Role {
+            contributes: ends,
+            receives: ends,
+            whole: elements,
+            parts: None,
+            fixed: None,
+            alone: false,
+            gathered: None,
+        }
     }
 
     /// Each call of two steps contributes the last result, which the shard holds until it has the next one.

@@ -24,12 +24,17 @@ pub struct Role<T> {
     pub fixed: Option<T>,
     /// Whether the result is one contribution, which has met no other.
     pub alone: bool,
+    /// Where the first shard of its group keeps this one's contribution, if it gathers those of the group.
+    pub gathered: Option<Range<usize>>,
 }
 
 impl<T: Element> Role<T> {
     /// The role of a schedule's rank. `identity` is the result where nothing is combined.
     pub fn of(schedule: &Schedule, goal: &Goal, sizes: &Sizes, identity: Option<T>) -> Self {
         let parts = Parts::of(schedule, goal, sizes);
+        if schedule.group().start != schedule.rank() && !goal.combines() {
+            return Self::of_one_that_follows(&parts);
+        }
         let whole = parts.whole();
         let combined = || goal.combined(schedule.rank());
         let combines = goal.combines() && parts.result.is_some();
@@ -40,12 +45,27 @@ impl<T: Element> Role<T> {
             fixed: identity.filter(|_| combines && combined() == 0),
             alone: combines && combined() == 1,
             parts: whole.is_none().then(|| Arc::new(parts)),
+            gathered: None,
+        }
+    }
+
+    /// The role of a shard whose contribution goes to the first one of its group, which has the result.
+    fn of_one_that_follows(parts: &Parts) -> Self {
+        let contributes = parts.contribution.as_ref().map(|range| range.len());
+        Self {
+            contributes,
+            receives: parts.result.as_ref().map(|(_, range)| range.len()),
+            whole: contributes.unwrap_or(0),
+            parts: None,
+            fixed: None,
+            alone: false,
+            gathered: parts.contribution.clone(),
         }
     }
 
     pub fn is_as(&self, other: &Self) -> bool {
         let role = |r: &Self| (r.contributes, r.receives, r.whole, r.alone, r.parts.is_some() || r.fixed.is_some());
-        role(self) == role(other) && self.parts.is_none() && self.fixed.is_none()
+        role(self) == role(other) && self.parts.is_none() && self.fixed.is_none() && self.gathered == other.gathered
     }
 }
 

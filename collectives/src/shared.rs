@@ -6,6 +6,7 @@ use crate::layout::Layout;
 use crate::reduction::Reduction;
 use crate::role::Role;
 use crate::samples::Samples;
+use crate::spares::Spares;
 use crate::value::{Output, Parts};
 use crate::{Combine, Operator};
 use maniple_regions::Vector;
@@ -31,6 +32,8 @@ pub struct Shared<By: Reduction> {
     pub gathered: Gathered<By::Element>,
     /// The memory that each shard's calls in parts leave, by its position. A shard that has made none may have no entry.
     spare: RefCell<Vec<Spare<By>>>,
+    /// The memory of contributions.
+    pub spares: Rc<Spares<By::In>>,
     /// The result that a member of the present group has got from its state, if one has.
     lowered: RefCell<Lowered<By::Out>>,
 }
@@ -70,6 +73,7 @@ impl<By: Reduction> Shared<By> {
             samples: laws.then(RefCell::default),
             gathered: Gathered::new(),
             spare: RefCell::default(),
+            spares: Rc::default(),
             lowered: RefCell::new(Lowered::None),
         }
     }
@@ -128,18 +132,24 @@ impl<By: Reduction> Shared<By> {
     }
 
     /// The futures of the parts of a call.
-    pub fn futures(&self, position: u32, count: usize) -> (Output<By::Out>, FutureMap<Vector<By::Out>>) {
+    pub fn futures(
+        &self,
+        position: u32,
+        layout: Rc<Layout>,
+        at_the_end: bool,
+    ) -> (Output<By::Out>, FutureMap<Vector<By::Out>>) {
         let mut parts = self.spare(position, |spare| spare.parts.pop_front()).unwrap_or_default();
-        parts.0.resize_with(count, || None);
+        parts.futures.resize_with(layout.result().1.len(), || None);
+        parts.at_the_end = at_the_end.then_some(layout);
         let renew = |part: &mut Option<Resolver<_>>| part.get_or_insert_with(|| TaskFuture::pending().0).renew();
-        let futures = parts.0.iter_mut().map(renew).collect();
+        let futures = parts.futures.iter_mut().map(renew).collect();
         (Output::Parts(parts), futures)
     }
 
     /// The memory of the blocks of a call.
     pub fn blocks(&self, position: u32, layout: &Rc<Layout>) -> Box<Blocks<By>> {
         let spare = self.spare(position, |spare| spare.blocks.pop_front());
-        spare.unwrap_or_else(|| Box::new(Blocks::new(layout)))
+        spare.unwrap_or_else(|| Box::new(Blocks::new(layout, (position, &self.spares))))
     }
 
     /// Keeps the memory of a call that is over.

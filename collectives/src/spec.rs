@@ -101,13 +101,13 @@ impl<R: Reduction> ReplaySpec for CollectiveSpec<R> {
         };
         let (subtasks, roles) = shards.iter().map(of).unzip();
         let layouts = {
-            let (can_part, always, name) = (!goal.combines() && !in_groups, self.request.is_any(), self.name.clone());
+            let (can_part, always, name) = (!goal.combines(), self.request.is_any(), self.name.clone());
             let (schedules, goal, sizes, shards) =
                 (self.schedules.clone(), goal.clone(), sizes.clone(), shards.to_vec());
             let make = move |position: u32, parts: Option<&Parts>| {
                 Layout::of(&name, &schedules.of(shards[position as usize]), &goal, &sizes, parts)
             };
-            Layouts { make: Box::new(make), made: Vec::new(), can_part, always }
+            Layouts { make: Box::new(make), made: Vec::new(), can_part, always, in_groups }
         };
         (subtasks, Box::new(Engine::new(&self.name, (reduction.clone(), laws), *slots, roles, layouts)))
     }

@@ -1,9 +1,11 @@
 //! The values of a call as a shard sees them: what it contributes, and the futures of results.
 
+use crate::layout::Layout;
 use maniple_regions::{Element, Vector};
 use maniple_runtime::replay::{ReplayCx, Watch};
 use maniple_runtime::{Error, FutureMap, Input, Resolver, TaskFuture};
 use std::marker::PhantomData;
+use std::rc::Rc;
 
 /// What a shard contributes or receives: one element, `T`, or a vector of them, `[T]`. It has no other implementations.
 pub trait Value {
@@ -62,6 +64,7 @@ impl<T: Element> Value for [T] {
 
 /// What a shard contributes to a call: a value, or the future of one, for which the call waits, and with which it fails. A
 /// vector comes as a `Vec` or a [`Vector`], or in blocks: [`in_blocks`](Self::in_blocks), or the [`FutureMap`] of an index launch.
+/// Of a vector's future pass the future itself rather than a reference, unless you need it for more: then nothing is copied.
 ///
 /// It is made `from` any of these, or from an [`Input`].
 pub struct Contribution<V: Value + ?Sized> {
@@ -142,15 +145,15 @@ impl<T: Element> GivenBlocks<T> {
         }
     }
 
-    /// Takes all blocks one after another, if a check of them finds nothing, or none if some have not come.
-    fn take_all(&mut self, check: impl FnOnce(&[Vector<T>]) -> Result<(), Error>) -> Option<Result<Vector<T>, Error>> {
+    /// Takes all blocks, if a check of them finds nothing, or none if some have not come.
+    fn take_all(&mut self, check: impl FnOnce(&[Vector<T>]) -> Result<(), Error>) -> Option<Result<Came<T>, Error>> {
         if !self.have_come() {
             return None;
         }
         let blocks: Result<Vec<Vector<T>>, Error> = (0..self.len()).filter_map(|block| self.take(block)).collect();
-        Some(blocks.and_then(|blocks| {
+        Some(blocks.and_then(|mut blocks| {
             check(&blocks)?;
-            Ok(blocks.iter().flat_map(|block| block.iter().copied()).collect::<Vec<T>>().into())
+            Ok(if blocks.len() == 1 { Came::Many(blocks.remove(0)) } else { Came::Blocks(blocks) })
         }))
     }
 }
@@ -193,6 +196,16 @@ impl<T: Element> From<&TaskFuture<Vector<T>>> for Contribution<[T]> {
         Given::ManyLater(future.clone()).into()
     }
 }
+impl<T: Element> From<TaskFuture<Vec<T>>> for Contribution<[T]> {
+    fn from(future: TaskFuture<Vec<T>>) -> Self {
+        Given::VecLater(future).into()
+    }
+}
+impl<T: Element> From<TaskFuture<Vector<T>>> for Contribution<[T]> {
+    fn from(future: TaskFuture<Vector<T>>) -> Self {
+        Given::ManyLater(future).into()
+    }
+}
 impl<T: Element> Contribution<[T]> {
     /// A contribution in blocks, one for each receiver, in their order. Where all receivers get the same, it is one block.
     pub fn in_blocks(blocks: impl IntoIterator<Item = impl Into<Vector<T>>>) -> Self {
@@ -228,6 +241,8 @@ pub enum Came<T> {
     Nothing,
     One(T),
     Many(Vector<T>),
+    /// A vector in pieces, one behind the other.
+    Blocks(Vec<Vector<T>>),
 }
 
 impl<T> Came<T> {
@@ -235,7 +250,15 @@ impl<T> Came<T> {
         match self {
             Came::Nothing => 0,
             Came::One(_) => 1,
-            Came::Many(vector) => vector.len(),
+            _ => self.vectors().iter().map(|vector| vector.len()).sum(),
+        }
+    }
+
+    pub fn vectors(&self) -> &[Vector<T>] {
+        match self {
+            Came::Nothing | Came::One(_) => &[],
+            Came::Many(vector) => std::slice::from_ref(vector),
+            Came::Blocks(vectors) => vectors,
         }
     }
 }
@@ -275,7 +298,7 @@ impl<T: Element> Given<T> {
             Given::Many(vector) => Ok(Came::Many(vector.clone())),
             Given::ManyLater(future) => future.take_input()?.map(Came::Many),
             Given::VecLater(future) => future.take_input()?.map(|vector| Came::Many(vector.into())),
-            Given::Blocks(blocks) => blocks.take_all(check)?.map(Came::Many),
+            Given::Blocks(blocks) => blocks.take_all(check)?,
         })
     }
 }
@@ -290,12 +313,17 @@ pub enum Output<T> {
     Over(Box<Contributed<T>>),
 }
 
-/// The futures of a result's blocks. One that has a loan is let go, as the memory of others would stay with it.
-pub struct Parts<T>(pub Vec<Option<Resolver<Vector<T>>>>);
+/// The futures of a result's blocks.
+pub struct Parts<T> {
+    /// One that has a loan is let go, as the memory of others would stay with it.
+    pub futures: Vec<Option<Resolver<Vector<T>>>>,
+    /// Where the blocks are, if they are parts of a whole result, and come with it.
+    pub at_the_end: Option<Rc<Layout>>,
+}
 
 impl<T> Default for Parts<T> {
     fn default() -> Self {
-        Self(Vec::new())
+        Self { futures: Vec::new(), at_the_end: None }
     }
 }
 
@@ -312,7 +340,7 @@ impl<T: Element> Output<T> {
             Output::Many(out) => cx.resolve_rarely(chain, out, Err(error)),
             Output::Parts(parts) => {
                 // Those that have come stay: an error would be one of which the shard could not learn.
-                let missing = parts.0.iter().flatten().filter(|part| !part.is_settled());
+                let missing = parts.futures.iter().flatten().filter(|part| !part.is_settled());
                 missing.for_each(|part| cx.settle(chain, part, Err(error.clone())));
                 cx.over(chain);
             }
@@ -339,7 +367,7 @@ impl<T: Element> Output<T> {
         match self {
             Output::One(out) => watch.look(out),
             Output::Many(out) => watch.look(out),
-            Output::Parts(parts) => parts.0.iter().flatten().for_each(|part| watch.look(part)),
+            Output::Parts(parts) => parts.futures.iter().flatten().for_each(|part| watch.look(part)),
             Output::Over(out) => {
                 watch.look(&out.over);
                 out.result.iter().for_each(|result| result.look(watch));

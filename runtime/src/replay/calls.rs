@@ -213,13 +213,14 @@ impl ReplayCx<'_> {
                 self.poison_call(leader, error);
             }
             None if chains[leader as usize].state == ChainState::Running => {
-                if self.chains.bytes > self.chains.inline {
-                    // As many bytes as if each join were a read.
-                    let bytes = u64::from(size - 1) * self.chains.length.of(self.chains.bytes) as u64;
-                    self.tasks.effects.counters.combined_bytes.add(bytes);
-                }
-                if let Err(error) = self.guarded(leader, || object.combine_group(leader, size, slots)) {
-                    self.poison_call(leader, error);
+                match self.guarded(leader, || object.combine_group(leader, size, slots)) {
+                    Ok(bytes) if self.chains.bytes > self.chains.inline => {
+                        // As many bytes as if each join were a read.
+                        let bytes = self.chains.length.of(bytes) as u64;
+                        self.tasks.effects.counters.combined_bytes.add(bytes);
+                    }
+                    Ok(_) => {}
+                    Err(error) => self.poison_call(leader, error),
                 }
             }
             None => {}

@@ -223,10 +223,11 @@ pub trait Replay: Any {
     fn running(&mut self, chain: u32) -> Self::Running<'_>;
 
     /// Combines the running values of a group's chains in pairs into the value of the first one, `leader`. There are `size` of
-    /// them, and `apart` is the distance between their numbers. A panic fails the call. It is called only for objects with
-    /// [groups](ReplaySpec::group).
-    fn combine_group(&mut self, leader: u32, size: u32, apart: u32) {
+    /// them, and `apart` is the distance between their numbers. Returns the bytes of the values that were combined with others. A
+    /// panic fails the call. It is called only for objects with [groups](ReplaySpec::group).
+    fn combine_group(&mut self, leader: u32, size: u32, apart: u32) -> usize {
         let _ = (leader, size, apart);
+        0
     }
 
     /// Ends the chain's call as [`end`](Self::end) does, with the result that `leader` has, the first chain of its group.

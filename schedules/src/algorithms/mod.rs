@@ -25,7 +25,7 @@ pub use ring::ring_allgather;
 pub use scan::Scan;
 pub use sliced::sliced;
 pub use survivors::{Choose, Survivors};
-pub use two_level::{Groups, two_level};
+pub use two_level::{Groups, two_level, two_level_allgather};
 
 use serde::{Deserialize, Serialize};
 
@@ -80,7 +80,8 @@ algorithms! {
     /// | algorithm | kinds | laws that it needs |
     /// |---|---|---|
     /// | `recursive-doubling` | allreduce, reduce, scan, exscan, barrier | none |
-    /// | `two-level`, `radix`, `halving-doubling`, `sliced` | allreduce, barrier | none |
+    /// | `two-level` | allreduce, allgather, barrier | none |
+    /// | `radix`, `halving-doubling`, `sliced` | allreduce, barrier | none |
     /// | `halving` | reduce-scatter with blocks of one size | none |
     /// | `dissemination`, `five-cases` | allreduce, barrier | associative, commutative, infallible |
     /// | `five-cases-inverse` | allreduce, barrier | associative, commutative, infallible, invertible |

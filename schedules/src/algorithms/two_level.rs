@@ -1,12 +1,12 @@
-//! Two-level allreduce: first the ranks of each processor, then the processors.
+//! Two levels: first the ranks of each processor, then the processors.
 
 use super::method::{Case, Method, Needs};
-use super::recursive_doubling;
-use crate::Kind;
+use super::{bruck_allgather, recursive_doubling};
 use crate::schedule::Schedule;
+use crate::{Kind, Ranks};
 use std::ops::Range;
 
-/// See [`two_level`].
+/// See [`two_level`] and [`two_level_allgather`].
 pub(crate) struct TwoLevel;
 
 impl Method for TwoLevel {
@@ -14,7 +14,7 @@ impl Method for TwoLevel {
         "two-level"
     }
     fn needs(&self, kind: Kind) -> Option<Needs> {
-        matches!(kind, Kind::Allreduce | Kind::Reduce).then_some(Needs::All)
+        matches!(kind, Kind::Allreduce | Kind::Reduce | Kind::Allgather | Kind::Gather).then_some(Needs::All)
     }
     fn groups_by_doubling(&self, groups: &Groups) -> bool {
         groups.are_equal()
@@ -22,8 +22,14 @@ impl Method for TwoLevel {
     fn sends_both_ways(&self) -> bool {
         true
     }
+    fn joins_blocks(&self, kind: Kind) -> bool {
+        kind.has_blocks()
+    }
     fn schedule(&self, case: &Case, rank: u32) -> Schedule {
-        two_level(rank, case.groups)
+        match case.goal.combines() {
+            true => two_level(rank, case.groups),
+            false => two_level_allgather(rank, case.groups),
+        }
     }
     fn group(&self, case: &Case, rank: u32) -> Range<u32> {
         case.groups.of_rank(rank)
@@ -114,13 +120,43 @@ impl Groups {
 ///
 /// If `rank` is not below the number of ranks.
 pub fn two_level(rank: u32, groups: &Groups) -> Schedule {
+    leaders(rank, groups, 1, recursive_doubling)
+}
+
+/// The steps of `rank` in a two-level allgather.
+///
+/// The ranks of a [group](Schedule::group) put their blocks into the vector of its first one. Then the first ranks of the groups
+/// exchange these by [`bruck_allgather`]. At the end all ranks of a group have the vector of its first one, which is the only one
+/// on their processor.
+///
+/// Local: no rank talks to another.
+///
+/// ```
+/// # use maniple_schedules::{Goal, Groups, Ranks, check, two_level_allgather};
+/// let (groups, all) = (Groups::of(8, 4), Ranks::all(8));
+/// let report = check(&Goal::gather(8, all.clone(), all), |rank| two_level_allgather(rank, &groups)).unwrap();
+/// assert_eq!((report.rounds, report.messages), (2, 14));
+/// ```
+///
+/// # Panics
+///
+/// If `rank` is not below the number of ranks.
+pub fn two_level_allgather(rank: u32, groups: &Groups) -> Schedule {
+    let of = |Range { start, end }: Range<u32>| groups.bounds[start as usize]..groups.bounds[end as usize];
+    leaders(rank, groups, groups.ranks(), |number, all| {
+        bruck_allgather(number, all, &Ranks::all(all)).with_blocks(groups.ranks(), of)
+    })
+}
+
+/// The steps of the first ranks of groups by an algorithm for as many ranks as there are groups. The others have none.
+fn leaders(rank: u32, groups: &Groups, blocks: u32, make: impl Fn(u32, u32) -> Schedule) -> Schedule {
     let ranks = groups.ranks();
     assert!(rank < ranks, "rank {rank} is not below the {ranks} ranks");
     let number = groups.number_of(rank);
     let group = groups.group(number);
     let schedule = match rank == group.start {
-        true => recursive_doubling(number, groups.len()).among(rank, ranks, |number| groups.group(number).start),
-        false => Schedule::new(rank, ranks, 1),
+        true => make(number, groups.len()).among(rank, ranks, |number| groups.group(number).start),
+        false => Schedule::new(rank, ranks, blocks),
     };
     schedule.in_group(group)
 }

@@ -68,10 +68,15 @@ impl<'a> Execution<'a> {
             let first = group.start as usize;
             fold_in_pairs(group.len() as u32, |i, j| {
                 let (i, j) = (first + i as usize, first + j as usize);
-                for block in 0..self.registers[i][0].len() {
-                    if let (Some(lower), Some(higher)) = (self.registers[i][0][block], self.registers[j][0][block]) {
-                        self.registers[i][0][block] = Some(self.trees.pair(lower, higher, (first as u32, 0)));
-                    }
+                for block in 0..self.registers[j][0].len() {
+                    let Some(higher) = self.registers[j][0][block] else { continue };
+                    let register = &mut self.registers[i][0];
+                    register.resize(register.len().max(block + 1), None);
+                    // A block that is gathered has no other there.
+                    register[block] = Some(match register[block] {
+                        Some(lower) => self.trees.pair(lower, higher, (first as u32, 0)),
+                        None => higher,
+                    });
                 }
             });
             self.depth[first] = 1;

@@ -14,9 +14,9 @@ mod trees;
 
 pub use error::{Channels, CheckError};
 
-use crate::Laws;
 use crate::schedule::{Link, Schedule, Step};
 use crate::{Goal, Want};
+use crate::{Kind, Laws};
 use execution::Execution;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -93,14 +93,16 @@ pub fn check(goal: &Goal, schedule: impl FnMut(u32) -> Schedule) -> Result<Repor
     let Execution { mut trees, registers, depth, .. } = execution;
     let Brackets { laws, by_doubling, by_loop } = check_results(goal, &schedules, &mut trees, &registers)?;
     // Each rank that follows hands its contribution over and takes the result.
-    let in_place: u64 = groups(&ranks).map(|g| 2 * (g.len() as u64 - 1)).sum();
+    let following: u64 = groups(&ranks).map(|g| g.len() as u64 - 1).sum();
+    let in_place = 2 * following;
+    let handed_over = if goal.kind().has_blocks() { 1 } else { goal.blocks() };
     let sum = |of: fn(&Schedule) -> u64| schedules.iter().map(of).sum::<u64>();
     let subtasks = sum(|s| (s.updates() + s.reads()) as u64);
     Ok(Report {
         ranks: goal.ranks(),
         rounds: depth.iter().copied().max().unwrap_or(0),
         messages: sum(|s| s.updates() as u64) + in_place,
-        blocks: sum(blocks_sent) + in_place * u64::from(goal.blocks()),
+        blocks: sum(blocks_sent) + following * u64::from(handed_over + goal.blocks()),
         subtasks: subtasks + 2 * in_place,
         locals: sum(|s| s.steps().len() as u64) - subtasks,
         laws,
@@ -260,7 +262,7 @@ impl<'a> Rank<'a> {
     }
 
     /// Checks that only the first rank of a group has steps, that all name the same group, and that they combine whole
-    /// vectors.
+    /// vectors, or gather blocks into one.
     fn check_group(&self, ranks: &[Rank<'_>], goal: &Goal) -> Result<(), CheckError> {
         let (rank, group, steps) = (self.schedule.rank(), self.schedule.group(), self.schedule.steps().len());
         let wrong = |expected: String, came: String| Err(CheckError::Group { rank, expected, came });
@@ -279,12 +281,14 @@ impl<'a> Rank<'a> {
         if group.len() == 1 {
             return Ok(());
         }
-        // In place of a value in parts, an engine combines the vectors that the shards have.
+        // In place of a value in parts, an engine combines the vectors that the shards have. Blocks that nothing is combined with
+        // have places of their own.
         let (whole, result) = (0..self.schedule.blocks(), goal.result(rank));
+        let gathers = goal.kind() == Kind::Allgather;
         let has_locals = self.schedule.steps().iter().any(|step| matches!(step, Step::Local { .. }));
-        let came = if goal.contribution(rank) != whole {
+        let came = if goal.contribution(rank) != whole && !(gathers && goal.contributors().contains(rank)) {
             "no whole vector as its contribution"
-        } else if self.schedule.registers() > 1 || self.schedule.parts().len() > 1 || has_locals {
+        } else if self.schedule.registers() > 1 || self.schedule.parts().len() > 1 && !gathers || has_locals {
             "several parts, or local steps"
         } else if !result.is_empty() && result != whole {
             "no whole vector as its result"

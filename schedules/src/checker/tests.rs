@@ -491,7 +491,7 @@ fn more_loans_than_a_register_has_vectors_are_refused() {
     assert!(!matches!(check(&goal, |rank| steps(rank, 1)), Err(CheckError::Deadlock { .. })));
 }
 
-/// A group combines whole vectors of shards that all have one.
+/// A group combines whole vectors of shards that all have one, or gathers their blocks.
 #[test]
 fn a_group_has_whole_vectors_only() {
     let in_pairs = |goal: &Goal, add: &dyn Fn(&mut Schedule)| {
@@ -512,7 +512,10 @@ fn a_group_has_whole_vectors_only() {
     assert!(in_pairs(&Goal::reduce(2, all(), one.clone(), 3), &|_| {}).is_ok());
     group(in_pairs(&Goal::reduce(2, one, all(), 1), &|_| {}), 1);
     group(in_pairs(&Goal::reduce_scatter(2, all(), all()), &|_| {}), 0);
-    group(in_pairs(&Goal::gather(2, all(), all()), &|_| {}), 0);
+    assert!(in_pairs(&Goal::gather(2, all(), all()), &|_| {}).is_ok());
+    group(in_pairs(&Goal::gather(2, all(), Ranks::one(0)), &|_| {}), 0);
+    group(in_pairs(&Goal::gather(2, Ranks::one(0), Ranks::one(0)), &|_| {}), 1);
+    group(in_pairs(&Goal::gather(2, all(), all()), &itself), 0);
     group(in_pairs(&Goal::allreduce(2, 1), &itself), 0);
     group(in_pairs(&Goal::allreduce(2, 2), &itself), 0);
 }

@@ -4,8 +4,8 @@ use crate::interpreter::{Fault, Random, Run, Stopped};
 use crate::size::part;
 use maniple_regions::Operator;
 use maniple_schedules::{
-    CheckError, Combine, Goal, Groups, Laws, Report, Schedule, Step, check, dissemination, five_cases,
-    recursive_doubling, two_level,
+    CheckError, Combine, Goal, Groups, Laws, Ranks, Report, Schedule, Step, bruck_allgather, check, dissemination,
+    five_cases, recursive_doubling, two_level, two_level_allgather,
 };
 use proptest::prelude::*;
 use std::ops::Range;
@@ -146,6 +146,28 @@ fn two_levels_are_an_allreduce_for_every_size_and_any_blocks() {
             let messages = 2 * u64::from(participants - groups.len()) + leaders.messages;
             assert!((leaders.rounds..=leaders.rounds + 2).contains(&report.rounds), "{report:?}");
             assert_eq!(report.messages, messages, "{participants} participants in {groups:?}");
+        }
+    }
+}
+
+/// Blocks of the ranks of a processor are in the vector of its first one, which sends as in Bruck's allgather.
+#[test]
+fn two_levels_are_an_allgather_for_every_size_and_any_groups() {
+    for ranks in (1..=64).chain([100, 200, 300]) {
+        let all = || Ranks::all(ranks);
+        for seed in 0..4 {
+            let groups = some_groups(ranks, u64::from(ranks) << 8 | seed);
+            let report = check(&Goal::gather(ranks, all(), all()), |rank| two_level_allgather(rank, &groups))
+                .unwrap_or_else(|error| panic!("{ranks} ranks in {groups:?}: {error}"));
+            let (leaders, m) = (Ranks::all(groups.len()), groups.len());
+            let bruck =
+                check(&Goal::gather(m, leaders.clone(), leaders.clone()), |rank| bruck_allgather(rank, m, &leaders))
+                    .unwrap();
+            assert!((bruck.rounds..=bruck.rounds + 2).contains(&report.rounds), "{report:?}");
+            assert_eq!(report.messages, bruck.messages + 2 * u64::from(ranks - m), "{ranks} ranks in {groups:?}");
+            // Each of the first ranks gets the blocks of the other groups once, each other rank hands one over and gets all.
+            let (n, m) = (u64::from(ranks), u64::from(m));
+            assert_eq!(report.blocks, (m - 1) * n + (n - m) * (1 + n), "{ranks} ranks in {groups:?}");
         }
     }
 }

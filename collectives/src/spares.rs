@@ -1,0 +1,118 @@
+//! The memory of contributions, into which a shard may write later ones.
+
+use maniple_regions::{Element, Vector};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// The vectors of each shard that has asked for one, by position.
+pub struct Spares<T>(RefCell<Vec<OfShard<T>>>);
+
+struct OfShard<T> {
+    /// How many the shard has got and not contributed yet.
+    out: usize,
+    /// Those that it has contributed. One that nobody else holds any more is spare.
+    contributed: Vec<Arc<Vec<T>>>,
+}
+
+impl<T> Default for Spares<T> {
+    fn default() -> Self {
+        Self(RefCell::default())
+    }
+}
+
+impl<T: Element> Spares<T> {
+    /// A vector with arbitrary values: a spare one that is large enough, or else a new one. That takes the place of a smaller
+    /// one.
+    pub fn take(&self, position: u32, elements: usize) -> Vec<T> {
+        let (mut all, at) = (self.0.borrow_mut(), position as usize);
+        if at >= all.len() {
+            all.resize_with(at + 1, || OfShard { out: 0, contributed: Vec::new() });
+        }
+        let OfShard { out, contributed } = &mut all[at];
+        *out += 1;
+        let free = contributed.iter_mut().enumerate().filter_map(|(at, vector)| {
+            let capacity = Arc::get_mut(vector)?.capacity();
+            // The smallest of those that are large enough, or the largest of the others.
+            Some((capacity < elements, capacity.abs_diff(elements), at))
+        });
+        let best = free.min().map(|(_, _, at)| contributed.swap_remove(at)).and_then(Arc::into_inner);
+        match best.filter(|vector| vector.capacity() >= elements) {
+            Some(mut vector) => {
+                vector.resize(elements, T::zeroed());
+                vector
+            }
+            None => vec![T::zeroed(); elements],
+        }
+    }
+
+    /// Keeps a contribution for as many as the shard has got. It may be another one: then that one's memory is used.
+    pub fn keep(&self, position: u32, contribution: &Vector<T>) {
+        if let Some(OfShard { out, contributed }) = self.0.borrow_mut().get_mut(position as usize)
+            && *out > 0
+            && let Ok(vector) = contribution.clone().into_shared()
+        {
+            *out -= 1;
+            contributed.push(vector);
+        }
+    }
+
+    /// The shard belongs to another launch: what it has got before does not come any more.
+    pub fn new_launch(&self, position: u32) {
+        if let Some(of) = self.0.borrow_mut().get_mut(position as usize) {
+            of.out = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_holds_is_used_again() {
+        let spares = Spares::<u64>::default();
+        // A contribution of a shard that has asked for nothing is not kept.
+        spares.keep(3, &vec![1].into());
+        let first = spares.take(3, 4);
+        let place = first.as_ptr();
+        let contribution = Vector::from(first);
+        spares.keep(3, &contribution);
+        let second = spares.take(3, 4);
+        assert!(second.as_ptr() != place && second == [0; 4], "the first one is held");
+        drop(contribution);
+        // The other shards have vectors of their own.
+        assert_ne!(spares.take(2, 4).as_ptr(), place);
+        let third = spares.take(3, 2);
+        assert_eq!((third.as_ptr(), third.len()), (place, 2));
+        // Its capacity counts, not its length.
+        spares.keep(3, &third.into());
+        assert_eq!(spares.take(3, 4).as_ptr(), place);
+    }
+
+    #[test]
+    fn the_smallest_that_is_large_enough_is_taken_and_a_smaller_one_goes() {
+        let spares = Spares::<u8>::default();
+        let sizes = [10, 30, 20];
+        let all = sizes.map(|size| spares.take(0, size));
+        let places = all.each_ref().map(|vector| vector.as_ptr());
+        all.into_iter().for_each(|vector| spares.keep(0, &vector.into()));
+        assert_eq!(spares.take(0, 15).as_ptr(), places[2]);
+        assert_eq!(spares.take(0, 15).as_ptr(), places[1]);
+        assert_eq!(spares.take(0, 15).len(), 15);
+        assert!(spares.0.borrow()[0].contributed.is_empty());
+    }
+
+    /// No more are kept than have been asked for.
+    #[test]
+    fn other_contributions_are_not_kept() {
+        let spares = Spares::<u8>::default();
+        drop(spares.take(0, 1));
+        (0..5).for_each(|_| spares.keep(0, &vec![7].into()));
+        assert_eq!(spares.0.borrow()[0].contributed.len(), 1);
+        spares.new_launch(0);
+        drop(spares.take(0, 1));
+        spares.new_launch(0);
+        spares.keep(0, &vec![7].into());
+        assert_eq!(spares.0.borrow()[0].contributed.len(), 0);
+    }
+}
