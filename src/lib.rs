@@ -74,6 +74,8 @@
 //! | `chemistry` | a fit of rate constants: reductions and broadcasts with different roots, in flight at the same time |
 //! | `word_count` | parts of an all-to-all whose blocks have any size, in the order in which they come |
 //! | `matrix_vector` | parts of an all-to-all, folded in pairs |
+//! | `transpose` | an all-to-all of large tiles, each in the memory of an earlier one |
+//! | `sparse` | an allgather of a vector, of which each worker has one copy |
 //! | `mapper` | a mapper in 20 lines |
 //! | `explore` | a program under many orders of its messages and tasks |
 //!

@@ -312,12 +312,17 @@ impl<T: Element, O: Value + ?Sized, S: State<T, O::Element>> Collective<[T], O, 
     /// ```
     pub fn spare(&self, shard: &Shard, elements: usize) -> Result<Vec<T>, Error> {
         let admit = |engine: &mut Engine<S::By>, at| {
-            if engine.role(at).contributes.is_none() {
-                return Err(Error::Misuse {
-                    what: format!("`spare` of `{}` in shard {}", engine.name(), shard.index()),
-                    expected: "a shard that contributes".into(),
-                    came: "one that does not".into(),
-                });
+            let role = engine.role(at);
+            let refused = |expected: &str, came: String| {
+                let what = format!("`spare` of `{}` in shard {}", engine.name(), shard.index());
+                Err(Error::Misuse { what, expected: expected.into(), came })
+            };
+            if role.contributes.is_none() {
+                let came = if role.receives.is_some() { "one that only receives" } else { "one that takes no part" };
+                return refused("a shard that contributes", came.into());
+            }
+            if elements > isize::MAX as usize / size_of::<T>().max(1) {
+                return refused("a vector that fits into memory", format!("{elements} elements"));
             }
             Ok(Some(engine.spare(at, elements)))
         };

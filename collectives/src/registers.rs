@@ -2,7 +2,7 @@
 
 use crate::fold::{combine_in_place, combine_into};
 use crate::role::{Place, Role};
-use maniple_regions::{Element, Lendable, Operator, Vector};
+use maniple_regions::{Element, Lendable, Operator, Vector, vec_in_huge_pages};
 use maniple_runtime::Lent;
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ enum Register<T> {
 
 impl<T: Element> Register<T> {
     fn new(elements: usize, has_parts: bool) -> Self {
-        let vector = vec![T::zeroed(); elements];
+        let vector = vec_in_huge_pages(std::iter::repeat_n(T::zeroed(), elements));
         if has_parts { Register::Parts(vector.into()) } else { Register::Whole(Arc::new(vector)) }
     }
 

@@ -1,6 +1,6 @@
 //! The memory of contributions, into which a shard may write later ones.
 
-use maniple_regions::{Element, Vector};
+use maniple_regions::{Element, Vector, vec_in_huge_pages};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl<T: Element> Spares<T> {
                 vector.resize(elements, T::zeroed());
                 vector
             }
-            None => vec![T::zeroed(); elements],
+            None => vec_in_huge_pages(std::iter::repeat_n(T::zeroed(), elements)),
         }
     }
 

@@ -139,7 +139,9 @@ impl Schedules {
     /// Between two ranks this travels with the next value. Between more it mostly is a message of its own.
     pub fn give_back(&self) -> bool {
         match &self.source {
-            Source::Algorithm { algorithm, .. } => algorithm.method().sends_both_ways() || !self.goal.is_mutual(),
+            Source::Algorithm { algorithm, .. } => {
+                algorithm.method().sends_both_ways(self.goal.kind()) || !self.goal.is_mutual()
+            }
             Source::Planned(_) | Source::Own(..) => true,
         }
     }
@@ -309,7 +311,8 @@ mod tests {
                 "five-cases-inverse",
                 "radix",
                 "ring",
-                "sliced"
+                "sliced",
+                "two-level"
             ]
         );
     }

@@ -183,7 +183,7 @@ fn direct_is_offered_to_many_only_if_there_is_no_other() {
         (gather, "binomial"),
         (scatter, "binomial"),
         (broadcast, "binomial"),
-        (allgather, "bruck"),
+        (allgather, "two-level"),
     ] {
         for (shards, is_offered) in [(64, true), (1024, true), (1025, false)] {
             let names = offered(shards, make);

@@ -8,7 +8,7 @@ use crate::common::{mix, watched};
 use maniple_collectives::Kind;
 use maniple_collectives::{Collective, Contribution};
 use maniple_regions::{Lendable, Vector};
-use maniple_runtime::{Arg, Error, Shard, TaskFuture};
+use maniple_runtime::{Arg, Error, FutureMap, Shard, TaskFuture};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -26,10 +26,41 @@ struct Held {
 }
 
 impl Held {
-    /// A contribution of these values, of any type.
-    fn contribution(&mut self, shard: &Shard, own: Vec<u64>, d: &mut Draw) -> Result<Contribution<[u64]>, Error> {
-        Ok(match d.below(7) {
-            0 => own.into(),
+    /// A contribution of these values, of any type. `blocks` are the same values if they may come in blocks.
+    fn contribution(
+        &mut self,
+        (shard, on): (&Shard, Collective<[u64]>),
+        (own, blocks): (Vec<u64>, Option<Vec<Vec<u64>>>),
+        d: &mut Draw,
+    ) -> Result<Contribution<[u64]>, Error> {
+        // Into the memory of an earlier contribution.
+        let write = |mut to: Arg<Vec<u64>>, own: Arg<Vec<u64>>| {
+            to.0.copy_from_slice(&own);
+            to.0
+        };
+        let written = |own: Vec<u64>| shard.launch(write, (on.spare(shard, own.len())?.into(), own.into())).go();
+        Ok(match (d.below(11), blocks) {
+            (0, _) => own.into(),
+            (7, _) => written(own)?.into(),
+            (8, Some(blocks)) => blocks.into_iter().map(written).collect::<Result<FutureMap<_>, _>>()?.into(),
+            (9, Some(blocks)) => Contribution::in_blocks(blocks),
+            // Memory that was asked for may be used for something else, and something else may be contributed.
+            (10, _) => {
+                on.spare(shard, own.len() + 1)?.fill(0xdead);
+                own.into()
+            }
+            (what, _) => self.other_contribution(shard, own, what, d)?,
+        })
+    }
+
+    fn other_contribution(
+        &mut self,
+        shard: &Shard,
+        own: Vec<u64>,
+        what: u64,
+        d: &mut Draw,
+    ) -> Result<Contribution<[u64]>, Error> {
+        Ok(match what {
             1 => Vector::from(own).into(),
             2 => {
                 let shared = Arc::new(own.clone());
@@ -151,9 +182,11 @@ async fn calls(case: Arc<Case>, shard: Shard, on: Collective<[u64]>, some_too_lo
     for call in 0..=case.calls {
         if call < case.calls {
             if let Some(from) = from {
-                let mut own = case.contribution(call, from).concat();
-                own.extend((too_long(call) == Some(from)).then_some(1));
-                let own = held.contribution(&shard, own, &mut d)?;
+                let blocks = case.contribution(call, from);
+                let mut own = blocks.concat();
+                let is_too_long = too_long(call) == Some(from);
+                own.extend(is_too_long.then_some(1));
+                let own = held.contribution((&shard, on), (own, (!is_too_long).then_some(blocks)), &mut d)?;
                 match to {
                     Some(_) if !case.split => results.push_back((call, on.call(&shard, own)?)),
                     _ => over.push((call, on.contribute(&shard, own)?)),

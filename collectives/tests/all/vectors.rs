@@ -1,10 +1,12 @@
 //! The memory of vectors: what is copied, what is shared, and what is used again.
 
 use crate::common::{Chosen, watched};
-use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Combine, Goal, Operator, Part, Schedule};
+use maniple_collectives::{
+    Algorithm, Collective, CollectiveBuilder, Combine, Contribution, Goal, Operator, Part, Schedule,
+};
 use maniple_mapper::{Access, CollectiveOutput, MemoryKind, Placement};
 use maniple_regions::{Lendable, Vector};
-use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
+use maniple_runtime::{Arg, Error, FutureMap, Runtime, Shard, ShardLaunch};
 use std::collections::HashSet;
 use std::future::Future;
 use std::sync::Arc;
@@ -315,5 +317,177 @@ fn a_contribution_that_is_shared_does_not_change() {
         || in_halves([1, 0]),
     ] {
         assert!(on_all(Access::InPlace, of, shard).into_iter().all(|same| same));
+    }
+}
+
+/// The collectives whose contributions are written into memory of earlier ones.
+const COLLECTIVES: [(&str, fn() -> CollectiveBuilder<[u64]>, bool); 5] = [
+    ("allreduce", || Collective::allreduce(Operator::<u64>::sum()).elements(ELEMENTS), false),
+    ("two-level", || Collective::<u64>::allgather().elements(ELEMENTS).algorithm(Algorithm::TwoLevel), false),
+    ("direct", || Collective::<u64>::allgather().elements(ELEMENTS).algorithm(Algorithm::Direct), false),
+    ("all-to-all", || Collective::<u64>::all_to_all().elements(ELEMENTS), true),
+    ("reduce-scatter", || Collective::reduce_scatter(Operator::<u64>::sum()).elements(ELEMENTS), true),
+];
+
+/// Value i of the block of one shard for another.
+fn value(call: u64, from: u32, to: u32, i: usize) -> u64 {
+    call << 40 | u64::from(from) << 32 | u64::from(to) << 24 | i as u64
+}
+
+/// Contributions of steady calls are written into a few vectors, however many calls there are.
+#[test]
+fn contributions_are_written_into_memory_of_earlier_ones() {
+    type Task = (Of, bool, bool);
+    /// Whatever was there must be gone.
+    fn write(mut own: Arg<Vec<u64>>, call: Arg<u64>, from: Arg<u32>, to: Arg<u32>) -> Vec<u64> {
+        for (i, own) in own.0.iter_mut().enumerate() {
+            *own = value(*call, *from, *to, i);
+        }
+        own.0
+    }
+    async fn shard(shard: Shard, (all, in_blocks, in_parts): Task) -> Result<(usize, Vec<u64>), Error> {
+        let (me, mut places, mut last) = (shard.index(), HashSet::new(), Vec::new());
+        for call in 0..40 {
+            let to = if in_blocks { 0..shard.shards() } else { 0..1 };
+            let mut blocks = Vec::new();
+            for to in to {
+                let own = all.spare(&shard, ELEMENTS)?;
+                places.insert(at(&own));
+                blocks.push(shard.launch(write, (own.into(), call.into(), me.into(), to.into())).go()?);
+            }
+            let own: Contribution<[u64]> = match in_blocks {
+                true => blocks.into_iter().collect::<FutureMap<_>>().into(),
+                false => blocks.remove(0).into(),
+            };
+            last = match in_parts {
+                true => all.call_parts(&shard, own)?.all().await?.concat(),
+                false => all.call(&shard, own)?.await?.into_vec(),
+            };
+        }
+        Ok((places.len(), last))
+    }
+    for (name, of, in_blocks) in COLLECTIVES {
+        for in_parts in [false, true] {
+            if in_parts && matches!(name, "allreduce" | "reduce-scatter") {
+                continue;
+            }
+            let at = format!("{name}, {}", if in_parts { "in parts" } else { "whole" });
+            let ends = watched(&at, || {
+                let run = Runtime::threads(2).run(move |top| async move {
+                    let gang = top.gang("all", SHARDS)?;
+                    let made = of().make(&top, &gang, "it")?;
+                    let task = top.register("shard", shard);
+                    top.launch_gang(&gang, &task, |_| ShardLaunch::new((made, in_blocks, in_parts)))?.all().await
+                });
+                run.expect("a run").0
+            });
+            for ((places, last), me) in ends.into_iter().zip(0..) {
+                // A shard that is ahead by a call still holds what the others send.
+                let blocks = if in_blocks { SHARDS as usize } else { 1 };
+                assert!(places <= 4 * blocks, "{at}: {places} places of {blocks} blocks");
+                let of = |from, i| value(39, from, if in_blocks { me } else { 0 }, i);
+                let expected: Vec<u64> = match name {
+                    "allreduce" | "reduce-scatter" => {
+                        (0..ELEMENTS).map(|i| (0..SHARDS).map(|from| of(from, i)).sum()).collect()
+                    }
+                    _ => (0..SHARDS).flat_map(|from| (0..ELEMENTS).map(move |i| of(from, i))).collect(),
+                };
+                assert!(last == expected, "{at}: shard {me}");
+            }
+        }
+    }
+}
+
+#[test]
+fn memory_for_contributions_is_refused_where_none_is_contributed() {
+    async fn shard(shard: Shard, all: Of) -> Result<(), Error> {
+        let refused = |elements| all.spare(&shard, elements).expect_err("it is refused").to_string();
+        if shard.index() == 0 {
+            let most = refused(usize::MAX);
+            assert!(most.contains("`spare` of `it` in shard 0: expected a vector that fits into memory"), "{most}");
+            return all.contribute(&shard, all.spare(&shard, 1)?)?.await;
+        }
+        let expected = "`spare` of `it` in shard 1: expected a shard that contributes, got one that only receives";
+        assert!(refused(1).contains(expected), "{}", refused(1));
+        all.receive(&shard)?.await.map(drop)
+    }
+    let run = Runtime::seeded(2, 3).run(|top| async move {
+        let gang = top.gang("both", 2)?;
+        let all = Collective::<u64>::broadcast(0).receivers([1]).elements(1).make(&top, &gang, "it")?;
+        top.launch_gang(&gang, &top.register("shard", shard), |_| ShardLaunch::new(all))?.all().await
+    });
+    run.unwrap();
+}
+
+/// By default, where shards share a processor. Parts are slices of the result.
+#[test]
+fn an_allgather_has_one_result_on_each_processor() {
+    async fn shard(shard: Shard, all: Of) -> Result<Vec<usize>, Error> {
+        let mut places = Vec::new();
+        for call in 0..6 {
+            let whole = all.call(&shard, own(&shard, call))?.await?;
+            let parts = all.call_parts(&shard, own(&shard, call))?.all().await?;
+            let expected = |from: u64| (0..ELEMENTS as u64).map(move |i| call << 40 | from << 32 | i);
+            for (from, part) in (0..).zip(&parts) {
+                assert!(part.iter().copied().eq(expected(from)), "part {from} of call {call}");
+                assert_eq!(at(part), at(&parts[0]) + 8 * ELEMENTS * from as usize);
+            }
+            assert!(whole.iter().copied().eq((0..u64::from(SHARDS)).flat_map(expected)), "call {call}");
+            places.extend([at(&whole), at(&parts[0])]);
+        }
+        Ok(places)
+    }
+    let places = watched("one result", || {
+        let run = Runtime::threads(2).run(|top| async move {
+            let gang = top.gang("all", SHARDS)?;
+            let all = Collective::<u64>::allgather().elements(ELEMENTS).make(&top, &gang, "all")?;
+            top.launch_gang(&gang, &top.register("shard", shard), |_| ShardLaunch::new(all))?.all().await
+        });
+        run.expect("a run").0
+    });
+    for half in places.chunks(4) {
+        assert!(half.iter().all(|places| *places == half[0]), "{places:?}");
+    }
+    assert!(places[0].iter().zip(&places[4]).all(|(a, b)| a != b), "{places:?}");
+}
+
+/// A contribution that fails is the error of the whole call on all shards, and of its parts. The next call works.
+#[test]
+fn a_contribution_that_fails_in_a_group_fails_its_call_alone() {
+    async fn shard(shard: Shard, (all, wrong): (Of, u32)) -> Result<(), Error> {
+        for call in 0..8 {
+            let fails = call % 2 == 1 && shard.index() == wrong;
+            let task = move || if fails { panic!("no vector") } else { vec![call; 3] };
+            let own = shard.launch(task, ()).go()?;
+            let failed = match call % 4 < 2 {
+                true => all.call(&shard, own)?.await.map(|came| assert_eq!(came, vec![call; came.len()])),
+                false => all.call_parts(&shard, own)?.all().await.map(|parts| {
+                    assert_eq!(parts.len(), shard.shards() as usize);
+                    assert!(parts.iter().all(|part| *part == [call; 3]));
+                }),
+            };
+            match failed {
+                Ok(()) => assert!(call % 2 == 0, "call {call}"),
+                Err(error) => assert!(call % 2 == 1 && error.to_string().contains("no vector"), "call {call}: {error}"),
+            }
+        }
+        Ok(())
+    }
+    for (shards, number) in [1, 2, 3, 7].into_iter().zip(0..) {
+        for (wrong, runtime) in
+            (0..shards).flat_map(|wrong| [(wrong, Runtime::threads(2)), (wrong, Runtime::seeded(2, number))])
+        {
+            let run = watched("a failure", || {
+                runtime.run(move |top| async move {
+                    let gang = top.gang("all", shards)?;
+                    let all = Collective::<u64>::allgather().elements(3).algorithm(Algorithm::TwoLevel);
+                    let all = all.make(&top, &gang, "all")?;
+                    top.launch_gang(&gang, &top.register("shard", shard), |_| ShardLaunch::new((all, wrong)))?
+                        .all()
+                        .await
+                })
+            });
+            run.unwrap_or_else(|error| panic!("{shards} shards: {error}"));
+        }
     }
 }

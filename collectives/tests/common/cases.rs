@@ -206,7 +206,7 @@ impl Case {
             // How two levels group depends on the mapper.
             let blocks =
                 !(self.between || *a == Algorithm::Halving && !self.sizes_are_equal()) || *a == Algorithm::Direct;
-            lawful && (self.commutes || *a != Algorithm::TwoLevel) && blocks
+            lawful && (self.commutes || !goal.combines() || *a != Algorithm::TwoLevel) && blocks
         };
         let fitting: Vec<Algorithm> = Algorithm::all_for(&goal).filter(fits).collect();
         fitting[d.below(fitting.len() as u64) as usize]

@@ -95,7 +95,7 @@ fn every_algorithm_is_verified() {
         ("reduce", "recursive-doubling direct"),
         ("broadcast", "binomial chain-1 chain-16 direct"),
         ("gather", "binomial direct"),
-        ("allgather", "bruck ring direct"),
+        ("allgather", "two-level bruck ring direct"),
         ("scatter", "binomial direct"),
         ("reduce-scatter", "halving direct"),
         ("all-to-all", "bruck direct"),

@@ -23,7 +23,7 @@ impl Method for Halving {
     fn needs_equal_blocks(&self, _: Kind) -> bool {
         true
     }
-    fn sends_both_ways(&self) -> bool {
+    fn sends_both_ways(&self, _: Kind) -> bool {
         true
     }
     fn schedule(&self, case: &Case, rank: u32) -> Schedule {

@@ -17,7 +17,7 @@ impl Method for HalvingDoubling {
     fn needs(&self, kind: Kind) -> Option<Needs> {
         matches!(kind, Kind::Allreduce | Kind::Reduce).then_some(Needs::Together)
     }
-    fn sends_both_ways(&self) -> bool {
+    fn sends_both_ways(&self, _: Kind) -> bool {
         true
     }
     fn schedule(&self, case: &Case, rank: u32) -> Schedule {

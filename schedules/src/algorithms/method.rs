@@ -70,7 +70,7 @@ pub(crate) trait Method: Sync {
     }
 
     /// Whether nearly every rank that sends a value also reads one of the same partner.
-    fn sends_both_ways(&self) -> bool {
+    fn sends_both_ways(&self, _: Kind) -> bool {
         false
     }
 

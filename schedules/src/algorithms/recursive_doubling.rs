@@ -16,7 +16,7 @@ impl Method for RecursiveDoubling {
     fn needs(&self, kind: Kind) -> Option<Needs> {
         matches!(kind, Kind::Allreduce | Kind::Reduce | Kind::Scan | Kind::Exscan).then_some(Needs::Nothing)
     }
-    fn sends_both_ways(&self) -> bool {
+    fn sends_both_ways(&self, _: Kind) -> bool {
         true
     }
     fn survivors(&self, goal: &Goal) -> Option<Survivors> {

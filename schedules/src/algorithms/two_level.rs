@@ -19,8 +19,8 @@ impl Method for TwoLevel {
     fn groups_by_doubling(&self, groups: &Groups) -> bool {
         groups.are_equal()
     }
-    fn sends_both_ways(&self) -> bool {
-        true
+    fn sends_both_ways(&self, kind: Kind) -> bool {
+        !kind.has_blocks()
     }
     fn joins_blocks(&self, kind: Kind) -> bool {
         kind.has_blocks()
@@ -135,7 +135,7 @@ pub fn two_level(rank: u32, groups: &Groups) -> Schedule {
 /// # use maniple_schedules::{Goal, Groups, Ranks, check, two_level_allgather};
 /// let (groups, all) = (Groups::of(8, 4), Ranks::all(8));
 /// let report = check(&Goal::gather(8, all.clone(), all), |rank| two_level_allgather(rank, &groups)).unwrap();
-/// assert_eq!((report.rounds, report.messages), (2, 14));
+/// assert_eq!((report.rounds, report.messages), (3, 14));
 /// ```
 ///
 /// # Panics
