@@ -66,8 +66,9 @@ impl<By: Reduction> Engine<By> {
         given: Given<By::In>,
         cx: &mut ReplayCx<'_>,
     ) -> FutureMap<Vector<By::Out>> {
-        let layout = self.layouts.of(at.0, self.shared.role(at.0)).clone();
-        let (output, futures) = self.shared.futures(at.0, layout, self.layouts.in_groups);
+        let Self { shared, layouts, .. } = self;
+        let in_groups = layouts.in_groups;
+        let (output, futures) = shared.futures(at.0, layouts.of(at.0, shared.role(at.0)), in_groups);
         self.call_for(at, given, output, cx);
         futures
     }
@@ -248,7 +249,7 @@ impl<By: Reduction> Replay for Engine<By> {
         let how = Combine::IncomingIsHigher as u8;
         let of = |i: u32| (leader + i * apart) as usize;
         let Self { shared, chains, .. } = self;
-        if shared.role_of_chain(of(1) as u32).gathered.is_some() {
+        if shared.gathers {
             return self.gather_group((leader, size, apart));
         }
         let bytes = (size as usize - 1) * shared.role_of_chain(leader).whole * size_of::<By::Element>();

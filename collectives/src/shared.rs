@@ -24,6 +24,8 @@ pub struct Shared<By: Reduction> {
     pub is_one: bool,
     /// Whether that element is the result as it is.
     pub ends_as_one: bool,
+    /// Whether groups gather blocks, and combine nothing.
+    pub gathers: bool,
     /// What each shard does. If all do the same, only the role of the first.
     roles: Vec<Role<By::Element>>,
     /// The values that the operator's laws are tried on next, if they are.
@@ -68,6 +70,7 @@ impl<By: Reduction> Shared<By> {
             by,
             slots,
             is_one,
+            gathers: roles.iter().any(|role| role.gathered.is_some()),
             ends_as_one: is_one && By::PLAIN && !first.alone && first.fixed.is_none(),
             roles,
             samples: laws.then(RefCell::default),
@@ -135,12 +138,12 @@ impl<By: Reduction> Shared<By> {
     pub fn futures(
         &self,
         position: u32,
-        layout: Rc<Layout>,
+        layout: &Rc<Layout>,
         at_the_end: bool,
     ) -> (Output<By::Out>, FutureMap<Vector<By::Out>>) {
         let mut parts = self.spare(position, |spare| spare.parts.pop_front()).unwrap_or_default();
         parts.futures.resize_with(layout.result().1.len(), || None);
-        parts.at_the_end = at_the_end.then_some(layout);
+        parts.at_the_end = at_the_end.then(|| layout.clone());
         let renew = |part: &mut Option<Resolver<_>>| part.get_or_insert_with(|| TaskFuture::pending().0).renew();
         let futures = parts.futures.iter_mut().map(renew).collect();
         (Output::Parts(parts), futures)
