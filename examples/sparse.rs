@@ -31,8 +31,7 @@ fn own(x: Read<f64>, own: Arg<Vec<f64>>) -> Vec<f64> {
 
 /// The product, kept small.
 fn multiply(value: Read<f64, 2>, column: Read<u64, 2>, mut next: Write<f64>, x: Arg<Vector<f64>>) {
-    let (values, columns) = (value.as_slice().chunks_exact(ENTRIES), column.as_slice().chunks_exact(ENTRIES));
-    let products = values.zip(columns).map(|(values, columns)| {
+    let products = value.rows().zip(column.rows()).map(|(values, columns)| {
         values.iter().zip(columns).map(|(value, column)| value * x[*column as usize]).sum::<f64>() % 1000.0
     });
     next.as_mut_slice().iter_mut().zip(products).for_each(|(next, product)| next.set(product));

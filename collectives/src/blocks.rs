@@ -270,15 +270,8 @@ impl<By: Reduction> Blocks<By> {
         if blocks.len() == 1 {
             return self.block(register, blocks.start);
         }
-        let all: Vec<_> = blocks.map(|block| self.block(register, block)).collect::<Result<_, _>>()?;
-        let elements = all.iter().map(|block| block.len()).sum();
-        Ok(self.gathered.lend(elements, |mut own| {
-            for block in &all {
-                let (first, others) = own.split_at_mut(block.len());
-                first.copy_from_slice(block);
-                own = others;
-            }
-        }))
+        let all: Vec<Vector<_>> = blocks.map(|block| self.block(register, block)).collect::<Result<_, _>>()?;
+        Ok(self.gathered.concat(&all))
     }
 
     #[inline]

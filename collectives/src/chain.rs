@@ -4,7 +4,7 @@ use crate::Combine;
 use crate::blocks::{Blocks, Shown};
 use crate::fold::combine_in_place;
 use crate::reduction::Reduction;
-use crate::registers::Registers;
+use crate::registers::{Registers, write_pieces};
 use crate::role::Place;
 use crate::role::Role;
 use crate::shared::Shared;
@@ -108,12 +108,8 @@ impl<By: Reduction> Chain<By> {
                 Ok(vector) => self.registers().begin(role, Some(vector)),
                 Err(elements) => self.registers().begin_with(role, |own| by.lift_into(own, &elements)),
             },
-            Came::Blocks(blocks) => self.registers().begin_with(role, |mut own| {
-                for block in &blocks {
-                    let (first, others) = own.split_at_mut(block.len());
-                    by.lift_into(first, block);
-                    own = others;
-                }
+            Came::Blocks(blocks) => self.registers().begin_with(role, |own| {
+                write_pieces(own, &blocks, |own, block| by.lift_into(own, block));
             }),
         }
     }

@@ -96,10 +96,14 @@ impl<T: Element> Pool<T> {
         if has_parts { 2 } else { 3 }
     }
 
-    /// A whole vector that the pool lends when it has been written, and uses again when nobody holds it any more.
-    pub fn lend(&mut self, elements: usize, write: impl FnOnce(&mut [T])) -> Vector<T> {
-        let mut vector = self.take(elements, false);
-        write(vector.change(0..elements).expect("nobody else holds it"));
+    /// Pieces one behind the other, as a whole vector. Its memory is used again when nobody holds it any more.
+    pub fn concat(&mut self, pieces: &[Vector<T>]) -> Vector<T> {
+        let elements = pieces.iter().map(|piece| piece.len()).sum();
+        let mut vector = self.find(elements, false).unwrap_or_default();
+        match vector.change(0..elements) {
+            Some(own) => write_pieces(own, pieces, |own, piece| own.copy_from_slice(piece)),
+            None => vector = Register::Whole(Arc::new(pieces.concat())),
+        }
         let lent = vector.hold(0..elements);
         self.put(vector);
         lent
@@ -107,8 +111,13 @@ impl<T: Element> Pool<T> {
 
     /// A vector that nobody else holds, with arbitrary values.
     fn take(&mut self, elements: usize, has_parts: bool) -> Register<T> {
+        self.find(elements, has_parts).unwrap_or_else(|| Register::new(elements, has_parts))
+    }
+
+    /// The same if there is one. Otherwise there is room for another.
+    fn find(&mut self, elements: usize, has_parts: bool) -> Option<Register<T>> {
         if let Some(at) = self.vectors.iter_mut().position(|vector| vector.is_free(elements)) {
-            return self.vectors.remove(at);
+            return Some(self.vectors.remove(at));
         }
         let most = Self::most(has_parts);
         self.vectors.reserve_exact(most.saturating_sub(self.vectors.len()));
@@ -120,7 +129,7 @@ impl<T: Element> Pool<T> {
                 self.vectors.remove(at);
             }
         }
-        Register::new(elements, has_parts)
+        None
     }
 
     /// Keeps a vector if there are not enough, but not before one has been needed, when the list gets its memory: some
@@ -135,6 +144,15 @@ impl<T: Element> Pool<T> {
         if comes_back && self.vectors.len() < self.vectors.capacity() {
             self.vectors.push(vector);
         }
+    }
+}
+
+/// Writes pieces one behind the other.
+pub fn write_pieces<T, U>(mut to: &mut [T], pieces: &[Vector<U>], mut write: impl FnMut(&mut [T], &[U])) {
+    for piece in pieces {
+        let (first, others) = to.split_at_mut(piece.len());
+        write(first, piece);
+        to = others;
     }
 }
 

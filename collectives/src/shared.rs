@@ -76,7 +76,7 @@ impl<By: Reduction> Shared<By> {
             samples: laws.then(RefCell::default),
             gathered: Gathered::new(),
             spare: RefCell::default(),
-            spares: Rc::default(),
+            spares: Rc::new(Spares::new(slots)),
             lowered: RefCell::new(Lowered::None),
         }
     }
