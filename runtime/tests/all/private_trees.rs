@@ -5,9 +5,7 @@ use crate::common::{mix, run, runtimes};
 use maniple_regions::{
     Field, Operator, Privilege, Read, ReadShared, ReadWrite, Rect, Reduce, Region, Write, WriteShared,
 };
-use maniple_runtime::{
-    Arg, Check, Error, Gang, InnerTask, RegionView, Runtime, Shard, ShardLaunch, ShardTask, TaskFuture, Top,
-};
+use maniple_runtime::{Arg, Check, Error, Gang, InnerTask, RegionView, Runtime, Shard, ShardLaunch, ShardTask, Top};
 
 const X: Field<u64> = Field::new(0, "x");
 const Y: Field<u32> = Field::new(1, "y");
@@ -76,7 +74,7 @@ fn sums(x: Read<u64, 2>, y: Read<u32, 2>) -> (u64, u64) {
 async fn any_tasks(shard: Shard, seed: u64) -> Result<usize, Error> {
     let mut draw = Draw(seed ^ u64::from(shard.index()));
     let mut trees = Vec::new();
-    let mut sent: Vec<(TaskFuture<(u64, u64)>, (u64, u64))> = Vec::new();
+    let mut sent = Vec::new();
     for _ in 0..120 {
         if trees.is_empty() || draw.below(10) == 0 {
             trees.push(Modelled::new(&shard, &mut draw)?);
@@ -315,6 +313,8 @@ fn what_is_not_the_shards_own_is_refused() {
         let own = shard.region_tree("own", Rect::line(0, 4), &[X.info()])?;
         let region = own.region();
         let look = |_: ReadShared<u64>| ();
+        // After a use that is right, too.
+        shard.launch(|_: Read<u64>| (), (own.read(X),)).go()?.detach();
         let twice = shard.region_tree("twice", Rect::line(0, 4), &[X.info(), X.info()]);
         let huge = shard.region_tree("huge", Rect::line(0, i64::MAX), &[X.info()]);
         let mut said = vec![

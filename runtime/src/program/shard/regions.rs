@@ -50,6 +50,8 @@ impl fmt::Debug for LocalRegion {
     }
 }
 
+type PrivateTrees = HashMap<TreeId, Weak<PrivateTree>>;
+
 /// The regions of a shard. A shard that waits takes this much memory, and there are many.
 pub(super) struct Regions {
     /// Tells the shard's views from views of other shards of this thread. 0 once the shard has ended.
@@ -59,7 +61,7 @@ pub(super) struct Regions {
     /// The columns of parts of these regions, once there are some.
     parts: OnceCell<Box<RefCell<Columns>>>,
     /// The private trees, once there are some.
-    pub(super) trees: OnceCell<Box<RefCell<HashMap<TreeId, Weak<PrivateTree>>>>>,
+    pub(super) trees: OnceCell<Box<RefCell<PrivateTrees>>>,
 }
 
 /// In a column of a private tree: no requirement of the launch allows its use.

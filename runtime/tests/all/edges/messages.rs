@@ -128,6 +128,17 @@ fn elements_stay_where_they_are() {
         assert_eq!(came.as_ptr() as usize, at);
         let came = came.into_vec();
         assert_eq!((came.as_ptr() as usize, came.len()), (at, 100));
+        // Short values are copied into their arrivals, and the vector is free at once.
+        let mut short = Vec::new();
+        for number in 0..3u64 {
+            let put = |mut out: PutVec<u64>, number: Arg<u64>| {
+                out.push(*number);
+                out.as_ptr() as usize
+            };
+            let place = shard.launch(put, (to.put_vec(), number.into())).go()?.await?;
+            short.push((shard.receive(&from).await?, place));
+        }
+        assert!((0u64..).zip(&short).all(|(number, (came, place))| *came == [number] && *place == short[0].1));
         let mut places = BTreeSet::new();
         for round in 0..1000usize {
             let fill = |mut out: PutVec<u64>, round: Arg<usize>| {
@@ -310,7 +321,6 @@ fn messages_take_the_time_of_their_bytes() {
     let network = Link { latency_ns: 500.0, byte_ns: 2.0, ..Link::default() };
     for stands_for in [8, 80] {
         let took = [0, 1, 2].map(|how| {
-            let network = network.clone();
             let machine = VirtualMachine { nodes: 2, per_node: 1, network, ..VirtualMachine::default() };
             let came = run("two nodes", &Runtime::virtual_time(machine), move |top| async move {
                 let gang = top.gang("two", 2)?;
