@@ -275,12 +275,11 @@ impl<T: Element, O: Value + ?Sized, S: State<T, O::Element>> Collective<[T], O, 
     /// A vector of `elements` elements for a later contribution of this shard, or for a block of one. A leaf task gets it as an
     /// [`Arg<Vec<T>>`](maniple_runtime::Arg), writes it and returns it; the future of that vector is the contribution.
     ///
-    /// Large vectors cost much time where memory is new. So this one has the memory of an earlier contribution, if nobody holds that
-    /// any more: the shard, those who received it, or a call under way. Otherwise it is new. So there are as many as are needed at
-    /// a time. Only those that came from here are kept.
+    /// New memory is slow for large vectors. So this gives the memory of an earlier contribution that came from `spare`, once neither the
+    /// shard, nor a receiver, nor a call under way holds it. If there is none, it allocates.
     ///
-    /// The elements have arbitrary values: write all of them. It is a vector of the shard's own. One that is not contributed is
-    /// freed as any other. Local; never waits.
+    /// The elements have arbitrary values: write all of them. The shard owns the vector. If it is not contributed, it is dropped like
+    /// any `Vec`. Local; never waits.
     ///
     /// # Errors
     /// A shard of another gang, one that does not contribute, or an object of another run.

@@ -216,8 +216,8 @@ impl<T, const D: usize> Around<T, D> {
 macro_rules! views {
     ($($dimensions:literal: $index:ty;)*) => {$(
         impl<T> Around<T, $dimensions> {
-            /// The values as a view of the crate `ndarray`, in place: index 0 is the first point of [`rect`](Self::rect). Without
-            /// values all its extents are 0. Needs the feature `ndarray`.
+            /// The values as a view of the crate `ndarray`, in place: index 0 is the first point of [`rect`](Self::rect). If there
+            /// are no values, all extents are 0. Needs the feature `ndarray`.
             pub fn view(&self) -> ndarray::ArrayView<'_, T, $index> {
                 let extents = match self.values.is_empty() {
                     true => [0; $dimensions],

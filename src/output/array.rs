@@ -45,7 +45,7 @@ const NUMBERS: [Number; 15] = [
 ];
 
 impl DataType {
-    /// The type of a field. An element that is not made of numbers of one type is so many bytes.
+    /// The type of a field. An element that is not made of numbers of one type is an array of bytes.
     pub fn of(field: &FieldInfo) -> Self {
         let (mut name, mut components) = (field.type_name, Vec::new());
         // The type `[T; N]`.
@@ -101,7 +101,7 @@ pub struct Grid {
     components: usize,
     /// A checksum follows the values.
     pub has_checksum: bool,
-    /// Every chunk has a file.
+    /// Every chunk must have a file.
     pub is_complete: bool,
 }
 
@@ -187,7 +187,11 @@ impl Grid {
             listed.as_array().and_then(|all| all.iter().map(|n| Some(n.as_u64()? as usize)).collect());
         let dim = rect.dim();
         let chunk = extents.filter(|all| all.len() == dim + data.components.len() && all[dim..] == data.components[..]);
-        let Some(chunk) = chunk.map(|all| all[..dim].to_vec()).filter(|chunk| !chunk.contains(&0)) else {
+        let fits = |chunk: &Vec<usize>| {
+            let bytes = chunk.iter().try_fold(data.size, |bytes, extent| bytes.checked_mul(*extent));
+            bytes.is_some_and(|bytes| bytes > 0 && isize::try_from(bytes).is_ok())
+        };
+        let Some(chunk) = chunk.map(|all| all[..dim].to_vec()).filter(fits) else {
             return Err(format!("expected a chunk_shape of {dim} lengths and {:?}, found {listed}", data.components));
         };
         let encoding = &metadata["chunk_key_encoding"];
@@ -217,11 +221,9 @@ impl Grid {
         if data.number.3 > 1 {
             expect("byte order", json!(endian), &codecs[0]["configuration"]["endian"])?;
         }
-        let is_complete = metadata["attributes"]["maniple"]["complete"] == json!(true);
-        // What is missing is zero then, as in a new region.
-        if !is_complete && metadata["fill_value"] != data.zero() && metadata["fill_value"] != json!(0) {
-            return Err(format!("expected fill_value 0, found {}", metadata["fill_value"]));
-        }
+        // What is missing is zero, as in a new region, or else it is needed.
+        let is_zero = [data.zero(), json!(0)].contains(&metadata["fill_value"]);
+        let is_complete = !is_zero || metadata["attributes"]["maniple"]["complete"] == json!(true);
         let components = data.components.len();
         Ok(Self { rect, chunk, separator, prefix, components, has_checksum: names.len() == 2, is_complete })
     }

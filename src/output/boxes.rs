@@ -44,7 +44,7 @@ impl<'a> Place<'a> {
         (self.of.rect.volume() * self.of.size) as u64
     }
 
-    /// The number of bytes before the next ones of the part, of which there are some.
+    /// The number of bytes between here and the next run.
     fn gap(&mut self) -> u64 {
         if self.left > 0 {
             return 0;

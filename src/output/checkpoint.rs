@@ -1,17 +1,17 @@
 //! Checkpoints.
 
-use super::tasks::{self, Begun, Later};
-use super::{Saving, all, describe, load_arrays, node_name, part_of, save_arrays};
+use super::tasks::{self, Begun, Later, part_of};
+use super::{Saving, all, describe, load_arrays, node_name, save_arrays};
 use crate::prelude::*;
 use crate::runtime::Portable;
 use std::path::{Path, PathBuf};
 
-/// Keeps the state of a run in a directory, so that a later run goes on from it: region trees, values of the program, and the number of
-/// the step. The top-level task has it.
+/// Saves the state of a run in a directory, so that a later run can go on from it: region trees, values of the program, and the number of
+/// the step. Only the top-level task can use it; "collective" means that every copy of it makes the call.
 ///
 /// Each checkpoint is a directory of its own in this directory, named after its step. It has [Zarr's format](super), with a group
-/// for each tree. It is written beside the running program, under another name, and gets its name when it is whole. A run that
-/// is killed at any moment leaves those whole that were.
+/// for each tree. It is written while the program goes on, under another name, and is renamed when it is whole. Finished checkpoints stay
+/// whole, whenever the run is killed.
 ///
 /// ```
 /// use maniple::output::Checkpoint;
@@ -66,8 +66,8 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// Looks for checkpoints in a directory, which need not exist. Collective; waits until one node has looked.
     ///
-    /// `program` says what the checkpoints are of: the name of the program, and of what a run can't change when it goes on, such as
-    /// parameters of the problem.
+    /// `program` describes the run: the program, and the parameters that must stay the same when a run goes on. A checkpoint with another
+    /// description is refused.
     ///
     /// # Errors
     /// An [`Error::User`] as the [origin](Error::origin) for checkpoints of another program, and for files that can't be read.
@@ -79,7 +79,7 @@ impl Checkpoint {
         Ok(Self { top: top.clone(), dir, program, keep: 2, newest, is_current, saving: None, later: Later::default() })
     }
 
-    /// Keeps so many of the newest checkpoints, at least 1. Without this it keeps 2.
+    /// Sets how many of the newest checkpoints are kept: at least 1, by default 2.
     pub fn keep(mut self, checkpoints: usize) -> Self {
         self.keep = checkpoints.max(1);
         self
@@ -98,7 +98,7 @@ impl Checkpoint {
     ///
     /// # Errors
     /// - An [`Error::User`] as the [origin](Error::origin) for a file that is missing or damaged, and for other trees. It says which file
-    ///   or tree. To start from the checkpoint before, remove the directory of the damaged one.
+    ///   or tree. To start from the previous checkpoint, remove the directory of the damaged one.
     /// - [`Error::Misuse`] for a region outside its tree.
     pub async fn restore<V: Portable + Clone>(&mut self, trees: &[Region]) -> Result<Option<(u64, V)>, Error> {
         let Some(tasks::Whole { step, trees: saved }) = self.newest.clone() else { return Ok(None) };
@@ -119,15 +119,15 @@ impl Checkpoint {
         Ok(Some((step, values?)))
     }
 
-    /// Saves region trees and values of the program, for step `step`. Collective; waits only until the checkpoint before has been
-    /// written.
+    /// Saves region trees and values of the program, for step `step`. Collective; waits only until the previous checkpoint has
+    /// been written.
     ///
-    /// Leaf tasks write the trees as the launches before leave them, each on the node that has the values. Later launches go on meanwhile;
-    /// those that change values wait for the tasks that write these. All copies of the top-level task must have the same `values`, such as
-    /// the results of shards.
+    /// Leaf tasks write the trees as earlier launches leave them, each on the node that has the values. Later launches run meanwhile.
+    /// One that changes values waits until those values are in their file. All copies of the top-level task must have the same `values`,
+    /// such as the results of shards.
     ///
     /// # Errors
-    /// - The errors of the checkpoint before, such as a full disk. Those written earlier stay.
+    /// - The errors of the previous checkpoint, such as a full disk. Those written earlier stay.
     /// - [`Error::Misuse`] if the directory has a checkpoint that was not restored, and for a region outside its tree.
     pub async fn save<V: Portable>(&mut self, step: u64, trees: &[Region], values: &V) -> Result<(), Error> {
         self.finish().await?;

@@ -5,21 +5,25 @@
 //!
 //! # Formats
 //!
-//! A path that ends in `.npy` is one file of NumPy's, for a tree with one field. Each process writes its own rows of it. Any other path is
+//! A path that ends in `.npy` is one file of NumPy's, for a tree with one field. Each node writes its own part of it. Any other path is
 //! a directory: a group of [Zarr, version 3](https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html), with an array for
-//! each field. Where the shards hold blocks of one size, each block is a chunk, which is a file of its own. Processes write their chunks
-//! at the same time. zarr-python and xarray open the directory as it is.
+//! each field. Where the shards hold blocks of one size, each block is a chunk, which is a file of its own. All nodes write at the
+//! same time. zarr-python and xarray open the directory as it is.
 //!
 //! | elements | in the file |
 //! |---|---|
 //! | numbers, also `Complex` of the crate `num-complex` and `f16` of the crate `half` | the same numbers |
 //! | arrays of numbers, `[f64; 3]` | the same numbers, with one more axis |
-//! | all others | bytes, with one more axis, for `view` of NumPy with a structured type |
+//! | all others | bytes, with one more axis; in NumPy, `a.view(dtype)` with a structured type reads them |
 //!
-//! Index 0 of an array is the first point of the region; the attributes of the array name its coordinates. Values are in this machine's byte
-//! order and not compressed. Each chunk has a checksum, which `load` and zarr-python compare.
+//! Index 0 of an array is the first point of the region. In Zarr, the attribute `maniple.origin` has the coordinates of that point. Values
+//! are in this machine's byte order and not compressed. Each chunk has a checksum, which `load` and zarr-python check. A `.npy` file has
+//! none.
 //!
-//! What is written is in the directory PATH.part first, which gets its name in the end. So PATH is whole or not there.
+//! A field has a directory of its name. In names that can't be those of files, `/` becomes `_`, and `of_` comes first where it must.
+//!
+//! Files are written as `PATH.part`, which is renamed to `PATH` when it is whole. An older directory is called `PATH.old` for that moment.
+//! Whatever else has one of these two names is removed.
 
 mod array;
 mod boxes;
@@ -38,26 +42,29 @@ use boxes::BoxOf;
 use serde_json::{Value, json};
 use std::future::Future;
 use std::path::{Path, PathBuf};
-use tasks::{Begun, Found};
+use tasks::{Begun, Found, part_of};
 
-/// Saves region trees to files and loads them. The top-level task has it.
+/// Saves region trees to files and loads them, for the top-level task. "Collective" means that every copy of it makes the call.
 pub trait Output {
-    /// Saves all fields of a region, as the launches before leave them. Collective; waits until all is written. Leaf tasks write,
+    /// Saves all fields of a region, as earlier launches leave them. Collective; waits until all is written. Leaf tasks write,
     /// each on the node that has the values.
     ///
-    /// A group or an array that is there already is replaced. Anything else at `path` is an error.
+    /// A Zarr group or array at `path` is replaced, whoever wrote it. So is any file, if `path` ends in `.npy`. Anything else there is
+    /// an error.
     ///
     /// # Errors
-    /// - [`Error::Misuse`] for a region outside its tree, fields whose names are the same as names of files, or a `.npy` file of
+    /// - [`Error::Misuse`] for a region outside its tree, two fields whose names give the same file name, or a `.npy` file of
     ///   several fields.
     /// - An [`Error::User`] as the [origin](Error::origin) if a file can't be written. It names the file. What was there stays.
     fn save(&self, region: &Region, path: impl AsRef<Path>) -> impl Future<Output = Result<(), Error>>;
 
-    /// Sets all fields of a region to the values of a file that [`save`](Self::save) wrote, or another program. Collective; waits until
-    /// all is read. Leaf tasks read, spread over the nodes as the data is.
+    /// Sets all fields of a region to values from files, of [`save`](Self::save) or of another program. Collective; waits until all is
+    /// read. Leaf tasks read, spread over the nodes as the data is.
     ///
-    /// `path` is a group with an array for each field, or an array if there is one field. Arrays of other programs may have chunks of
-    /// any size, but no compression. A chunk without a file is zero there, unless `save` wrote the array: then it is an error.
+    /// `path` is a Zarr group with an array for each field. For a tree with one field, it may also be a Zarr array or a `.npy` file.
+    /// Fortran order and the other byte order are errors. Arrays of other programs may have chunks of
+    /// any size, but no compression. A chunk without a file has the array's fill value there, if that is zero. In an array that `save`
+    /// wrote it is an error.
     ///
     /// # Errors
     /// - [`Error::Misuse`] for a region outside its tree, or a `.npy` file for several fields.
@@ -99,7 +106,7 @@ async fn all(tasks: Vec<TaskFuture<()>>) -> Result<(), Error> {
     first
 }
 
-/// Something that is being written.
+/// What is being written.
 struct Saving {
     /// What is written, before it gets its name.
     part: PathBuf,
@@ -117,7 +124,7 @@ impl Saving {
         Ok(Self { part, tasks, published: publish.on(NodeId(0)).go()? })
     }
 
-    /// Waits until it has its name. If anything fails, what was written goes.
+    /// Waits until it has its name. If anything fails, what was written is removed.
     async fn over(self, top: &Top) -> Result<(), Error> {
         let published = self.published.await;
         if published.is_err() {
@@ -126,13 +133,6 @@ impl Saving {
         }
         published
     }
-}
-
-/// The path with which something is written, before it gets its own name.
-fn part_of(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(tasks::PART);
-    name.into()
 }
 
 fn save_zarr(top: &Top, region: Region, path: &Path) -> Result<Saving, Error> {

@@ -34,7 +34,7 @@ impl Begun {
         self.files.push((path, content.into()));
     }
 
-    /// Makes it a checkpoint, with values that have a checksum.
+    /// Adds what makes the directory a checkpoint, with the program's values and their checksum.
     pub fn checkpoint(&mut self, program: &str, whole: Whole, values: &impl Serialize) -> Result<(), Error> {
         let refused = |e| Error::user(format!("the values of a checkpoint: {e}"));
         let mut bytes = postcard::to_stdvec(values).map_err(refused)?;
@@ -118,7 +118,7 @@ pub fn publish(path: Arg<PathBuf>, part: Arg<PathBuf>, _written: Many<Arg<()>>) 
     rename(&part, &path)
 }
 
-/// Gives a file or a directory its name. An older one goes.
+/// Gives a file or a directory its name, in place of an older one.
 pub fn rename(part: &Path, path: &Path) -> Result<(), Error> {
     if !fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
         return fs::rename(part, path).map_err(at(path));
@@ -193,8 +193,15 @@ pub fn look_npy(Arg(path): Arg<PathBuf>, descr: Arg<String>, shape: Arg<Vec<usiz
     Ok(vec![Found::Npy { path, start }])
 }
 
-/// What the path ends with under which something is written, before it gets its own name.
-pub const PART: &str = ".part";
+/// The end of a path during writing.
+const PART: &str = ".part";
+
+/// The path with which something is written.
+pub fn part_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(PART);
+    name.into()
+}
 
 /// What the names of checkpoints begin with.
 pub const PREFIX: &str = "checkpoint-";
@@ -210,7 +217,7 @@ pub struct Whole {
     pub trees: Vec<String>,
 }
 
-/// The checkpoints of a directory, by their steps, the newest last: the whole ones, or those whose names end so.
+/// The checkpoints of a directory whose names end in `end`, by their steps, the newest last. Whole ones have no such end.
 fn checkpoints(dir: &Path, end: &str) -> Result<Vec<(u64, PathBuf)>, Error> {
     let mut found = Vec::new();
     let entries = match fs::read_dir(dir) {
@@ -287,7 +294,9 @@ impl Later {
     fn run(&self) {
         while let Some((path, keep)) = self.next() {
             if let Err(e) = sync(&path).map_err(at(&path)).and_then(|()| remove_old(&path, keep)) {
-                log::warn!("a checkpoint was written, but older ones stay: {e}");
+                log::warn!(
+                    "a checkpoint was written, but could not be brought to the disk, or older ones could not be removed: {e}"
+                );
             }
         }
     }
@@ -311,13 +320,17 @@ pub fn publish_checkpoint(
     Ok(())
 }
 
-/// Removes the checkpoints before the newest ones, and what was left of those before this one that were never whole.
+/// Removes surplus checkpoints, and unfinished ones older than this one.
 fn remove_old(path: &Path, keep: usize) -> Result<(), Error> {
     let dir = path.parent().unwrap_or(Path::new("."));
     let whole = checkpoints(dir, "")?;
+    // Without its name first: a run may be killed before all of it is gone.
+    for (_, old) in whole.iter().rev().skip(keep) {
+        fs::rename(old, part_of(old)).map_err(at(old))?;
+    }
     let mut left = checkpoints(dir, PART)?;
     left.retain(|(_, part)| part.with_extension("") < *path);
-    whole.iter().rev().skip(keep).chain(&left).try_for_each(|(_, old)| remove(old))
+    left.iter().try_for_each(|(_, old)| remove(old))
 }
 
 /// Gets all files of a directory to the disk.

@@ -320,8 +320,10 @@ fn a_contribution_that_is_shared_does_not_change() {
     }
 }
 
+type Build = fn() -> CollectiveBuilder<[u64]>;
+
 /// The collectives whose contributions are written into memory of earlier ones.
-const COLLECTIVES: [(&str, fn() -> CollectiveBuilder<[u64]>, bool); 5] = [
+const COLLECTIVES: [(&str, Build, bool); 5] = [
     ("allreduce", || Collective::allreduce(Operator::<u64>::sum()).elements(ELEMENTS), false),
     ("two-level", || Collective::<u64>::allgather().elements(ELEMENTS).algorithm(Algorithm::TwoLevel), false),
     ("direct", || Collective::<u64>::allgather().elements(ELEMENTS).algorithm(Algorithm::Direct), false),

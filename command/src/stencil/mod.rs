@@ -92,16 +92,17 @@ pub struct StencilOptions {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Keep the state of the run in this directory, so that a later run goes on from it. There is one run then. Not for
-    /// aggregation
+    /// Save the state of the run in this directory, so that a later run can continue from it. The run is not repeated. Not with
+    /// --collective aggregation
     #[arg(long, value_name = "DIR", conflicts_with = "repeat")]
     checkpoint: Option<PathBuf>,
 
-    /// Keep the state each time that N iterations are done [default: 100]
+    /// Save the state after every N iterations [default: 100]
     #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true, requires = "checkpoint")]
     every: Option<usize>,
 
-    /// Go on from the newest state in the directory, if there is one. The numbers of shards, workers and processes may be others
+    /// Continue from the newest state in the directory, if there is one; without this option, a directory that has one is refused.
+    /// Shards, workers and processes may differ from those of the earlier run
     #[arg(long, requires = "checkpoint")]
     restart: bool,
 

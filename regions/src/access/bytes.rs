@@ -47,7 +47,8 @@ impl<'a> WriteBytes<'a> {
         Ok(WriteBytes { view: lease.byte_view("WriteBytes", Privilege::WriteDiscard)?, rect })
     }
 
-    /// Calls `set` for each run of bytes, in the order of [`ReadBytes::runs`], until an error. Before, their values are unspecified.
+    /// Calls `set` for each run of bytes, in the order of [`ReadBytes::runs`], until an error. The bytes are unspecified
+    /// when `set` gets them.
     ///
     /// # Errors
     ///

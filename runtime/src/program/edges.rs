@@ -610,7 +610,7 @@ impl<T: Element> Param for PutVec<'_, T> {
     }
 }
 
-/// A parameter of the leaf task of [`Shard::send`], which does nothing but to bring a value.
+/// A parameter of the leaf task of [`Shard::send`], which does nothing but bring a value.
 pub(crate) struct Sending<T>(PhantomData<fn(T)>);
 
 /// The argument for a [`Sending`] parameter.

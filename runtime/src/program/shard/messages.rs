@@ -12,15 +12,15 @@ use std::time::Duration;
 impl Shard {
     /// Sends elements along an edge: any number of them, or none. Local; never waits.
     ///
-    /// The future ends when the edge has had a free buffer and the elements are on their way. Await it to keep in step with the
-    /// receiver, or [`detach`](TaskFuture::detach) it. Elements that cannot go yet take memory until then:
-    /// [`window`](Self::window) holds a loop back. Messages arrive in the order of these calls.
+    /// The future ends when the elements have left, for which the edge needs a free buffer. Await it to keep in step with the
+    /// receiver, or [`detach`](TaskFuture::detach) it. Elements that can't leave yet take memory: [`window`](Self::window) limits how
+    /// many there are. Messages arrive in the order of these calls.
     ///
-    /// A `Vec` is moved. Within a node nothing is copied, unless the elements have 24 bytes or less. To send the same elements
+    /// A `Vec` is moved. Within a node nothing is copied, unless the message has 24 bytes or less in all. To send the same elements
     /// along several edges, send clones of a [`Vector`].
     ///
-    /// A [`receive`](Self::receive) or a [`Get`](crate::Get) of the consuming shard takes the message. No mapper is asked. In
-    /// virtual time the message takes the time of its bytes, and sending it that of a leaf task that does nothing.
+    /// A [`receive`](Self::receive) or a [`Get`](crate::Get) of the consuming shard takes the message. The mapper is not
+    /// asked. In virtual time, a send costs an empty leaf task, and the message costs the time of its bytes.
     ///
     /// ```
     /// use maniple_runtime::{Edges, Error, Runtime, Shard, ShardLaunch};
@@ -54,12 +54,12 @@ impl Shard {
     /// Waits for the next message that comes along an edge, and gives its elements. Local; may wait.
     ///
     /// It takes what a [`send`](Self::send), a [`Put`](crate::Put) or a [`PutVec`](crate::PutVec) of the producing shard has
-    /// sent, and frees its buffer. Within a node the elements are not copied, unless they have 24 bytes or less. The [`Vector`]
-    /// of a `send` becomes a `Vec` without a copy. That of a `Put` or a `PutVec` is copied then, as the memory is the producer's.
+    /// sent, and frees its buffer. Within a node the elements are not copied, unless the message has 24 bytes or less in all.
+    /// [`Vector::into_vec`] does not copy a vector that came from `send`. It copies one from a `Put` or a `PutVec`, whose memory goes
+    /// back to the producer.
     ///
-    /// Messages are taken in the order in which the awaits begin. One that is dropped before it ends leaves its message to the
-    /// next, as a [`wait`](Self::wait) does its generation: of several on one edge, drop the one first that began last.
-    /// [`timeout`](Self::timeout) sets a limit.
+    /// Messages are taken in the order in which the awaits begin. If a `receive` is dropped before it ends, the next one gets its
+    /// message. Of several under way on one edge, drop the latest first, as with [`wait`](Self::wait). [`timeout`](Self::timeout) sets a limit.
     ///
     /// # Errors
     /// [`Error::Poisoned`] when the message will never come, as its sender has failed. [`Error::Barrier`] when the producer has

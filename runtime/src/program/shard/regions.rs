@@ -317,7 +317,7 @@ impl Shard {
         Ok(RegionView { locals: Rc::new([self.inner.regions.local(region, true)]), at: 0 })
     }
 
-    /// Position among what the shard holds of that which allows a leaf task this use of a field of a region.
+    /// The position of the held region that allows a leaf task this use of a field.
     fn requirement(
         &self,
         held: &[HeldRegion],

@@ -16,7 +16,7 @@ pub(crate) struct PrivateTree {
     shard: Shard,
     /// All of it, as if the launch of the shard had named it.
     pub held: HeldRegion,
-    /// Of each field that a task has used.
+    /// The instances of the fields that a task has used.
     instances: RefCell<SmallVec<[Rc<Instance>; 1]>>,
     pub columns: RefCell<Columns>,
 }
@@ -61,8 +61,8 @@ impl Shard {
     ///
     /// It is for data that no other shard needs: scratch memory, tables, a list that grows. Leaf tasks of the shard use it as
     /// any other region, with exclusive or atomic coherence, and in program order. [`Shard::region`] gives views of its parts.
-    /// The memory of a field is made for the first task that uses it. The tree goes with its last view, and the memory when
-    /// the tasks have ended that were launched on it. So a loop may make a tree in each step.
+    /// The memory of a field is made for the first task that uses it. The tree is freed when its last view is dropped, and
+    /// its memory when the tasks on it have ended. So a loop may make a tree in each step.
     ///
     /// No other shard and no launch of a gang can use the tree. An inner task may make one, too, for its own leaf tasks.
     ///
