@@ -158,7 +158,7 @@ fn what_was_saved_is_loaded() {
                     remove(&top, dir).await
                 }
             });
-            assert!(ran.is_ok(), "{case:?}, {name}: {}", ran.err().expect("an error"));
+            assert!(ran.is_ok(), "{case:?}, {name}: {}", ran.expect_err("an error"));
         }
     }
 }
@@ -235,7 +235,7 @@ fn checkpoints_come_back() {
             assert_eq!(firsts, [0, 4, 4, 9]);
             remove(&top, dir).await
         });
-        assert!(ran.is_ok(), "{name}: {}", ran.err().expect("an error"));
+        assert!(ran.is_ok(), "{name}: {}", ran.expect_err("an error"));
     }
 }
 
@@ -257,7 +257,7 @@ fn names(dir: &Path) -> Vec<String> {
 fn refused(dir: &Path, until: u64) -> String {
     let dir = dir.to_owned();
     let ran = Runtime::threads(2).run(move |top| steps(top, dir.clone(), 3, until));
-    ran.err().expect("an error").to_string()
+    ran.expect_err("an error").to_string()
 }
 
 #[test]
@@ -330,7 +330,7 @@ fn a_new_run_does_not_overwrite_checkpoints() {
         }
     };
     assert_eq!(Runtime::threads(1).run(run.clone()).expect("the first run").0, None);
-    let error = Runtime::threads(1).run(run).err().expect("an error").to_string();
+    let error = Runtime::threads(1).run(run).expect_err("an error").to_string();
     assert!(error.contains("`restore` before the first `save`, got checkpoints up to step 3"), "{error}");
 }
 
