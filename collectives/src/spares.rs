@@ -90,12 +90,14 @@ mod tests {
         assert!(second.as_ptr() != place && second == [0; 4], "the first one is held");
         drop(contribution);
         // The other shards have vectors of their own.
-        assert_ne!(spares.take(2, 4).as_ptr(), place);
+        let other = spares.take(2, 4);
+        assert_ne!(other.as_ptr(), place);
         let third = spares.take(3, 2);
         assert_eq!((third.as_ptr(), third.len()), (place, 2));
         // Its capacity counts, not its length.
         spares.keep(3, &third.into());
-        assert_eq!(spares.take(3, 4).as_ptr(), place);
+        let fourth = spares.take(3, 4);
+        assert_eq!(fourth.as_ptr(), place);
     }
 
     #[test]
@@ -105,9 +107,9 @@ mod tests {
         let all = sizes.map(|size| spares.take(0, size));
         let places = all.each_ref().map(|vector| vector.as_ptr());
         all.into_iter().for_each(|vector| spares.keep(0, &vector.into()));
-        assert_eq!(spares.take(0, 15).as_ptr(), places[2]);
-        assert_eq!(spares.take(0, 15).as_ptr(), places[1]);
-        assert_eq!(spares.take(0, 15).len(), 15);
+        let taken = [15; 3].map(|elements| spares.take(0, elements));
+        assert_eq!([taken[0].as_ptr(), taken[1].as_ptr()], [places[2], places[1]]);
+        assert_eq!(taken[2].len(), 15);
         assert!(spares.shards.borrow()[0].contributed.is_empty());
     }
 
@@ -120,7 +122,8 @@ mod tests {
             assert!(spares.shards.borrow()[0].contributed.len() <= 4);
         }
         let last = held.pop().map(|last| last.as_ptr());
-        assert_eq!(Some(spares.take(0, 4).as_ptr()), last);
+        let again = spares.take(0, 4);
+        assert_eq!(Some(again.as_ptr()), last);
     }
 
     /// No more are kept than have been asked for.

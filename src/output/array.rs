@@ -117,6 +117,17 @@ impl Grid {
             }
             *longest = longest.div_ceil(2);
         }
+        // A few instances in a large tree that nobody has written otherwise.
+        let count = |chunk: &[usize], d: usize| rect.extent(d).div_ceil(chunk[d]);
+        while !rect.is_empty() {
+            let all: usize = (0..rect.dim()).map(|d| count(&chunk, d)).product();
+            let most = (0..rect.dim()).max_by_key(|d| count(&chunk, *d)).unwrap_or(0);
+            let bytes = chunk.iter().fold(2 * data.size, |bytes, extent| bytes.saturating_mul(*extent));
+            if all <= 4 * instances.len().max(1) || bytes > MOST {
+                break;
+            }
+            chunk[most] *= 2;
+        }
         let components = data.components.len();
         Self { rect, chunk, separator: '/', prefix: "c", components, has_checksum: true, is_complete: true }
     }
@@ -125,7 +136,8 @@ impl Grid {
     pub fn chunks(&self) -> impl Iterator<Item = (String, Rect, Rect)> + '_ {
         let dim = self.rect.dim();
         let counts: Vec<usize> = (0..dim).map(|d| self.rect.extent(d).div_ceil(self.chunk[d])).collect();
-        (0..counts.iter().product()).map(move |mut number: usize| {
+        let all = if self.rect.is_empty() { 0 } else { counts.iter().product() };
+        (0..all).map(move |mut number: usize| {
             let mut at = vec![0; dim];
             for d in (0..dim).rev() {
                 (at[d], number) = (number % counts[d], number / counts[d]);
@@ -145,11 +157,16 @@ impl Grid {
         })
     }
 
+    /// What the metadata of our arrays has besides Zarr's.
+    pub fn about(field: &FieldInfo, rect: &Rect) -> Value {
+        let origin: Vec<i64> = (0..rect.dim()).map(|d| rect.lo(d)).collect();
+        json!({"origin": origin, "element": field.type_name, "complete": true})
+    }
+
     /// The metadata of the array.
     pub fn metadata(&self, field: &FieldInfo) -> Value {
         let data = DataType::of(field);
         let chunk = self.chunk.iter().chain(&data.components);
-        let origin: Vec<i64> = (0..self.rect.dim()).map(|d| self.rect.lo(d)).collect();
         let axes = (0..self.rect.dim()).map(|d| format!("x{d}"));
         let names = axes.chain((0..data.components.len()).map(|d| format!("{}_{d}", field.name)));
         let endian = if cfg!(target_endian = "little") { "little" } else { "big" };
@@ -163,7 +180,7 @@ impl Grid {
             "fill_value": data.zero(),
             "codecs": [{"name": "bytes", "configuration": {"endian": endian}}, {"name": "crc32c"}],
             "dimension_names": names.collect::<Vec<_>>(),
-            "attributes": {"maniple": {"origin": origin, "element": field.type_name, "complete": true}},
+            "attributes": {"maniple": Self::about(field, &self.rect)},
         })
     }
 
@@ -229,15 +246,14 @@ impl Grid {
     }
 }
 
-/// The metadata of a group, with that of its arrays.
+/// The metadata of a group, with that of its arrays if it has any.
 pub fn group(arrays: &[(String, Value)], attributes: Value) -> Value {
-    let all: serde_json::Map<String, Value> = arrays.iter().cloned().collect();
-    json!({
-        "zarr_format": 3,
-        "node_type": "group",
-        "attributes": {"maniple": attributes},
-        "consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": all},
-    })
+    let mut group = json!({"zarr_format": 3, "node_type": "group", "attributes": {"maniple": attributes}});
+    if !arrays.is_empty() {
+        let all: serde_json::Map<String, Value> = arrays.iter().cloned().collect();
+        group["consolidated_metadata"] = json!({"kind": "inline", "must_understand": false, "metadata": all});
+    }
+    group
 }
 
 /// The name of the directory of a field or a tree. Names of nodes have no `/`, do not begin with `__`, and are not those of files.

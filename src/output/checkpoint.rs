@@ -1,9 +1,10 @@
 //! Checkpoints.
 
-use super::tasks::{self, Begun, Later, part_of};
-use super::{Saving, all, describe, load_arrays, node_name, save_arrays};
+use super::tasks::{self, Begun, Whole, name_of};
+use super::{Saving, all, describe, load, look, node_name, save_arrays};
 use crate::prelude::*;
 use crate::runtime::Portable;
+use std::any::type_name;
 use std::path::{Path, PathBuf};
 
 /// Saves the state of a run in a directory, so that a later run can go on from it: region trees, values of the program, and the number of
@@ -56,11 +57,10 @@ pub struct Checkpoint {
     dir: PathBuf,
     program: String,
     keep: usize,
-    newest: Option<tasks::Whole>,
-    /// The newest was restored, or there is none.
+    newest: Option<Whole>,
+    /// This run has restored or saved the newest one, or there is none.
     is_current: bool,
-    saving: Option<Saving>,
-    later: Later,
+    saving: Option<(Saving, Whole)>,
 }
 
 impl Checkpoint {
@@ -76,7 +76,7 @@ impl Checkpoint {
         let look = (dir.clone().into(), program.clone().into());
         let newest = top.try_launch(tasks::look_checkpoint, look).on(NodeId(0)).go()?.await?;
         let is_current = newest.is_none();
-        Ok(Self { top: top.clone(), dir, program, keep: 2, newest, is_current, saving: None, later: Later::default() })
+        Ok(Self { top: top.clone(), dir, program, keep: 2, newest, is_current, saving: None })
     }
 
     /// Sets how many of the newest checkpoints are kept: at least 1, by default 2.
@@ -85,7 +85,8 @@ impl Checkpoint {
         self
     }
 
-    /// The step of the newest whole checkpoint that was there when the directory was opened. Local; never waits.
+    /// The step of the newest whole checkpoint that was there when the directory was opened, or that this run has waited for since. Local;
+    /// never waits.
     pub fn newest(&self) -> Option<u64> {
         self.newest.as_ref().map(|newest| newest.step)
     }
@@ -101,22 +102,30 @@ impl Checkpoint {
     ///   or tree. To start from the previous checkpoint, remove the directory of the damaged one.
     /// - [`Error::Misuse`] for a region outside its tree.
     pub async fn restore<V: Portable + Clone>(&mut self, trees: &[Region]) -> Result<Option<(u64, V)>, Error> {
-        let Some(tasks::Whole { step, trees: saved }) = self.newest.clone() else { return Ok(None) };
-        let dir = self.dir.join(name_of(step));
-        let names = self.names(trees)?;
+        let Some(Whole { step, trees: saved, values: saved_values }) = self.newest.clone() else { return Ok(None) };
+        let (top, dir) = (&self.top, self.dir.join(name_of(step)));
+        let refused = |what: &str, expected: &str, found: &str| {
+            Err(Error::user(format!("{}: expected {what} {expected}, found {found}", dir.display())))
+        };
+        let (names, values) = (self.names(trees)?, type_name::<V>());
         if names != saved {
-            let (expected, found) = (names.join(", "), saved.join(", "));
-            return Err(Error::user(format!("{}: expected the trees {expected}, found {found}", dir.display())));
+            return refused("the trees", &names.join(", "), &saved.join(", "));
         }
-        let values = self.top.try_launch(tasks::read_values::<V>, (dir.clone().into(),)).on(NodeId(0)).go()?;
-        let mut loads = Vec::new();
+        if values != saved_values {
+            return refused("values of type", values, &saved_values);
+        }
+        let mut found = Vec::new();
         for (region, name) in trees.iter().zip(&names) {
-            loads.extend(load_arrays(&self.top, *region, &dir.join(name)).await?);
+            found.push((*region, look(top, *region, &dir.join(name), false, true).await?));
         }
-        let values = values.await;
+        let values = top.try_launch(tasks::read_values::<V>, (dir.into(),)).on(NodeId(0)).go()?.await?;
+        let mut loads = Vec::new();
+        for (region, arrays) in found {
+            loads.extend(load(top, region, arrays)?);
+        }
         all(loads).await?;
         self.is_current = true;
-        Ok(Some((step, values?)))
+        Ok(Some((step, values)))
     }
 
     /// Saves region trees and values of the program, for step `step`. Collective; waits only until the previous checkpoint has
@@ -128,7 +137,8 @@ impl Checkpoint {
     ///
     /// # Errors
     /// - The errors of the previous checkpoint, such as a full disk. Those written earlier stay.
-    /// - [`Error::Misuse`] if the directory has a checkpoint that was not restored, and for a region outside its tree.
+    /// - [`Error::Misuse`] if the directory has a checkpoint that was not restored, for a step that is not after that of the newest
+    ///   checkpoint, and for a region outside its tree.
     pub async fn save<V: Portable>(&mut self, step: u64, trees: &[Region], values: &V) -> Result<(), Error> {
         self.finish().await?;
         let path = self.dir.join(name_of(step));
@@ -137,23 +147,19 @@ impl Checkpoint {
             let newest = format!("checkpoints up to step {}", self.newest().unwrap_or_default());
             return Err(Error::misuse(format!("Checkpoint::save in {}", self.dir.display()), expected, newest));
         }
-        let (top, part) = (&self.top, part_of(&path));
-        let (mut begun, mut arrays) = (Begun::default(), Vec::new());
+        if let Some(newest) = self.newest().filter(|newest| step <= *newest) {
+            let what = format!("Checkpoint::save in {}", self.dir.display());
+            return Err(Error::misuse(what, format!("a step after {newest}, that of the newest checkpoint"), step));
+        }
+        let (mut begun, mut regions) = (Begun::default(), Vec::new());
         let names = self.names(trees)?;
         for (region, name) in trees.iter().zip(&names) {
-            arrays.push((*region, describe(top, *region, Path::new(name), &mut begun)?));
+            regions.push((*region, describe(&self.top, *region, Path::new(name), &mut begun)?));
         }
-        begun.checkpoint(&self.program, tasks::Whole { step, trees: names }, values)?;
-        let begin = (path.clone().into(), part.clone().into(), begun.into());
-        let begin = top.try_launch(tasks::begin, begin).on(NodeId(0)).go()?;
-        let mut written = vec![begin.clone()];
-        for (region, arrays) in arrays {
-            written.extend(save_arrays(top, region, arrays, &part, &begin)?);
-        }
-        let after = written.iter().map(Input::from).collect();
-        let publish = (path.into(), part.clone().into(), (self.keep, self.later.clone()).into(), after);
-        let published = top.try_launch(tasks::publish_checkpoint, publish).on(NodeId(0)).go()?;
-        self.saving = Some(Saving { part, tasks: written, published });
+        let whole = Whole { step, trees: names, values: type_name::<V>().into() };
+        begun.checkpoint(&self.program, whole.clone(), values)?;
+        let saving = save_arrays(&self.top, &path, begun, regions, Some(self.keep))?;
+        self.saving = Some((saving, whole));
         Ok(())
     }
 
@@ -163,7 +169,11 @@ impl Checkpoint {
     /// Those of [`save`](Self::save).
     pub async fn finish(&mut self) -> Result<(), Error> {
         match self.saving.take() {
-            Some(saving) => saving.over(&self.top).await,
+            Some((saving, whole)) => {
+                saving.over(&self.top).await?;
+                self.newest = Some(whole);
+                Ok(())
+            }
             None => Ok(()),
         }
     }
@@ -181,9 +191,4 @@ impl Checkpoint {
         }
         Ok(names)
     }
-}
-
-/// The name of a checkpoint's directory, in the order of steps.
-fn name_of(step: u64) -> String {
-    format!("{}{step:020}", tasks::PREFIX)
 }

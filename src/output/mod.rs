@@ -22,8 +22,8 @@
 //!
 //! A field has a directory of its name. In names that can't be those of files, `/` becomes `_`, and `of_` comes first where it must.
 //!
-//! Files are written as `PATH.part`, which is renamed to `PATH` when it is whole. An older directory is called `PATH.old` for that moment.
-//! Whatever else has one of these two names is removed.
+//! Files are written beside `PATH` under a name that begins with `PATH.part-`, and get their name when all are whole and on the disk. A run that
+//! is killed before that leaves them.
 
 mod array;
 mod boxes;
@@ -42,15 +42,14 @@ use boxes::BoxOf;
 use serde_json::{Value, json};
 use std::future::Future;
 use std::path::{Path, PathBuf};
-use tasks::{Begun, Found, part_of};
+use tasks::{Begun, Found};
 
 /// Saves region trees to files and loads them, for the top-level task. "Collective" means that every copy of it makes the call.
 pub trait Output {
     /// Saves all fields of a region, as earlier launches leave them. Collective; waits until all is written. Leaf tasks write,
     /// each on the node that has the values.
     ///
-    /// A Zarr group or array at `path` is replaced, whoever wrote it. So is any file, if `path` ends in `.npy`. Anything else there is
-    /// an error.
+    /// A group at `path` that `save` wrote is replaced, and any file if `path` ends in `.npy`. Anything else there is an error.
     ///
     /// # Errors
     /// - [`Error::Misuse`] for a region outside its tree, two fields whose names give the same file name, or a `.npy` file of
@@ -74,15 +73,30 @@ pub trait Output {
 
 impl Output for Top {
     async fn save(&self, region: &Region, path: impl AsRef<Path>) -> Result<(), Error> {
-        let path = path.as_ref();
-        let tree = self.tree(*region)?;
-        let saving = if is_npy(path) { save_npy(self, *region, &tree, path)? } else { save_zarr(self, *region, path)? };
+        let path = &plain(path.as_ref())?;
+        let saving = match is_npy(path) {
+            true => save_npy(self, *region, path)?,
+            false => {
+                let mut begun = Begun::default();
+                let arrays = describe(self, *region, Path::new(""), &mut begun)?;
+                save_arrays(self, path, begun, vec![(*region, arrays)], None)?
+            }
+        };
         saving.over(self).await
     }
 
     async fn load(&self, region: &Region, path: impl AsRef<Path>) -> Result<(), Error> {
-        all(load_arrays(self, *region, path.as_ref()).await?).await
+        let path = plain(path.as_ref())?;
+        let arrays = look(self, *region, &path, is_npy(&path), false).await?;
+        all(load(self, *region, arrays)?).await
     }
+}
+
+/// The path without a slash at its end.
+fn plain(path: &Path) -> Result<PathBuf, Error> {
+    let plain: PathBuf = path.components().collect();
+    let refused = || Error::misuse("a path to save to or to load from", "one that ends in a name", path.display());
+    if plain.file_name().is_some() { Ok(plain) } else { Err(refused()) }
 }
 
 fn is_npy(path: &Path) -> bool {
@@ -108,9 +122,8 @@ async fn all(tasks: Vec<TaskFuture<()>>) -> Result<(), Error> {
 
 /// What is being written.
 struct Saving {
-    /// What is written, before it gets its name.
-    part: PathBuf,
-    /// Tasks that write. The first one begins.
+    /// The path under which it is.
+    begun: TaskFuture<PathBuf>,
     tasks: Vec<TaskFuture<()>>,
     /// The task that gives it its name.
     published: TaskFuture<()>,
@@ -118,10 +131,15 @@ struct Saving {
 
 impl Saving {
     /// Launches the task that gives what is written its name, after all others.
-    fn publish(top: &Top, (part, path): (PathBuf, &Path), tasks: Vec<TaskFuture<()>>) -> Result<Self, Error> {
+    fn publish(
+        top: &Top,
+        path: &Path,
+        keep: Option<usize>,
+        (begun, tasks): (TaskFuture<PathBuf>, Vec<TaskFuture<()>>),
+    ) -> Result<Self, Error> {
         let after = tasks.iter().map(Input::from).collect();
-        let publish = top.try_launch(tasks::publish, (path.to_owned().into(), part.clone().into(), after));
-        Ok(Self { part, tasks, published: publish.on(NodeId(0)).go()? })
+        let publish = top.try_launch(tasks::publish, (path.to_owned().into(), (&begun).into(), keep.into(), after));
+        Ok(Self { published: publish.on(NodeId(0)).go()?, begun, tasks })
     }
 
     /// Waits until it has its name. If anything fails, what was written is removed.
@@ -129,30 +147,20 @@ impl Saving {
         let published = self.published.await;
         if published.is_err() {
             let _known = all(self.tasks).await;
-            top.try_launch(tasks::discard, (self.part.into(),)).on(NodeId(0)).go()?.await?;
+            if let Ok(part) = self.begun.await {
+                // The first error counts.
+                let _removed = top.try_launch(tasks::discard, (part.into(),)).on(NodeId(0)).go()?.await;
+            }
         }
         published
     }
 }
 
-fn save_zarr(top: &Top, region: Region, path: &Path) -> Result<Saving, Error> {
-    let part = part_of(path);
-    let mut begun = Begun::default();
-    let arrays = describe(top, region, Path::new(""), &mut begun)?;
-    let begin =
-        top.try_launch(tasks::begin, (path.to_owned().into(), part.clone().into(), begun.into())).on(NodeId(0)).go()?;
-    let mut written = vec![begin.clone()];
-    written.extend(save_arrays(top, region, arrays, &part, &begin)?);
-    Saving::publish(top, (part, path), written)
-}
+/// A field, the directory of its array, and its chunks.
+type Array = (PathBuf, &'static FieldInfo, Grid);
 
 /// The arrays of a region's fields, and the metadata of their group in directory `at`.
-fn describe(
-    top: &Top,
-    region: Region,
-    at: &Path,
-    begun: &mut Begun,
-) -> Result<Vec<(PathBuf, &'static FieldInfo, Grid)>, Error> {
+fn describe(top: &Top, region: Region, at: &Path, begun: &mut Begun) -> Result<Vec<Array>, Error> {
     let tree = top.tree(region)?;
     let (mut arrays, mut metadata): (Vec<_>, Vec<(String, Value)>) = (Vec::new(), Vec::new());
     for field in &tree.fields {
@@ -171,48 +179,54 @@ fn describe(
     Ok(arrays)
 }
 
-/// Launches the tasks that write chunks, after one that makes the directories.
+/// Launches the tasks that write the arrays of regions, after one that makes the directory, and before one that gives it its name.
 fn save_arrays(
     top: &Top,
-    region: Region,
-    arrays: Vec<(PathBuf, &'static FieldInfo, Grid)>,
-    dir: &Path,
-    begin: &TaskFuture<()>,
-) -> Result<Vec<TaskFuture<()>>, Error> {
-    let mut tasks = Vec::new();
-    for (name, field, grid) in arrays {
-        for (chunk, rect, part) in grid.chunks() {
-            let data = top.region(Region { tree: region.tree, rect: part })?.read_bytes(field);
-            let of = BoxOf { rect, start: 0, size: field.size, has_checksum: true };
-            let file = dir.join(&name).join(chunk);
-            tasks.push(top.try_launch(tasks::write, (data, file.into(), of.into(), begin.into())).named("save").go()?);
+    path: &Path,
+    begun: Begun,
+    regions: Vec<(Region, Vec<Array>)>,
+    keep: Option<usize>,
+) -> Result<Saving, Error> {
+    let begun = top.try_launch(tasks::begin, (path.to_owned().into(), begun.into())).on(NodeId(0)).go()?;
+    let mut written = Vec::new();
+    for (region, arrays) in regions {
+        for (name, field, grid) in arrays {
+            for (chunk, rect, part) in grid.chunks() {
+                let data = top.region(Region { tree: region.tree, rect: part })?.read_bytes(field);
+                let of = BoxOf { rect, start: 0, size: field.size, has_checksum: true };
+                let args = (data, (&begun).into(), name.join(chunk).into(), of.into());
+                written.push(top.try_launch(tasks::write, args).named("save").go()?);
+            }
         }
     }
-    Ok(tasks)
+    Saving::publish(top, path, keep, (begun, written))
 }
 
-fn save_npy(top: &Top, region: Region, tree: &Tree, path: &Path) -> Result<Saving, Error> {
-    let field = only_field(tree, path)?;
-    let (data, part) = (DataType::of(field), part_of(path));
+fn save_npy(top: &Top, region: Region, path: &Path) -> Result<Saving, Error> {
+    let field = only_field(&top.tree(region)?, path)?;
+    let data = DataType::of(field);
     let head = npy::head(&data.shape(&region.rect), &data.descr());
     let (rect, start) = (region.rect, head.len() as u64);
     let length = start + (rect.volume() * field.size) as u64;
-    let begin = (path.to_owned().into(), part.clone().into(), head.into(), length.into());
-    let begin = top.try_launch(tasks::begin_npy, begin).on(NodeId(0)).go()?;
-    let mut tasks = vec![begin.clone()];
+    let begin = (path.to_owned().into(), head.into(), length.into());
+    let begun = top.try_launch(tasks::begin_npy, begin).on(NodeId(0)).go()?;
+    let mut written = Vec::new();
     for (_, _, piece) in Grid::of(rect, &data, &top.instances(region, field.id)?).chunks() {
         let data = top.region(Region { tree: region.tree, rect: piece })?.read_bytes(field);
         let of = BoxOf { rect, start, size: field.size, has_checksum: false };
-        let args = (data, part.clone().into(), of.into(), (&begin).into());
-        tasks.push(top.try_launch(tasks::write, args).named("save").go()?);
+        let args = (data, (&begun).into(), PathBuf::new().into(), of.into());
+        written.push(top.try_launch(tasks::write, args).named("save").go()?);
     }
-    Saving::publish(top, (part, path), tasks)
+    Saving::publish(top, path, None, (begun, written))
 }
 
-/// Launches the tasks that read all fields of a region, when it is known what is there.
-async fn load_arrays(top: &Top, region: Region, path: &Path) -> Result<Vec<TaskFuture<()>>, Error> {
+/// The files of a field, the points of each and those that are needed of it, and whether the file must be there.
+type Files = (&'static FieldInfo, Vec<(PathBuf, BoxOf, Rect)>, bool);
+
+/// Finds the files of all fields of a region. Those of a checkpoint have no others, and the same points and elements.
+async fn look(top: &Top, region: Region, path: &Path, npy: bool, of_checkpoint: bool) -> Result<Vec<Files>, Error> {
     let tree = top.tree(region)?;
-    let found = match is_npy(path) {
+    let found = match npy {
         true => {
             let data = DataType::of(only_field(&tree, path)?);
             let look = (path.to_owned().into(), data.descr().into(), data.shape(&region.rect).into());
@@ -220,33 +234,45 @@ async fn load_arrays(top: &Top, region: Region, path: &Path) -> Result<Vec<TaskF
         }
         false => {
             let names = tree.fields.iter().map(|field| node_name(field.name)).collect::<Vec<_>>();
-            top.try_launch(tasks::look_zarr, (path.to_owned().into(), names.into())).on(NodeId(0)).go()?
+            let look = (path.to_owned().into(), names.into(), of_checkpoint.into());
+            top.try_launch(tasks::look_zarr, look).on(NodeId(0)).go()?
         }
     };
-    let mut loads = Vec::new();
+    let mut arrays = Vec::new();
     for (field, found) in tree.fields.iter().zip(found.await?) {
-        let load = |path: PathBuf, of, part, is_needed: bool| {
-            let data = top.region(Region { tree: region.tree, rect: part })?.write_bytes(field);
-            top.try_launch(tasks::read, (data, path.into(), BoxOf::into(of), is_needed.into())).named("load").go()
-        };
         let (rect, size) = (region.rect, field.size);
-        match found {
+        arrays.push(match found {
             Found::Npy { path, start } => {
                 let of = BoxOf { rect, start, size, has_checksum: false };
                 let known = top.instances(region, field.id)?;
-                for (_, _, piece) in Grid::of(rect, &DataType::of(field), &known).chunks() {
-                    loads.push(load(path.clone(), of.clone(), piece, true)?);
-                }
+                let grid = Grid::of(rect, &DataType::of(field), &known);
+                (*field, grid.chunks().map(|(_, _, piece)| (path.clone(), of.clone(), piece)).collect(), true)
             }
             Found::Zarr { path, metadata } => {
                 let refused = |why| Error::user(format!("{}: {why}", path.join(METADATA).display()));
-                let metadata = serde_json::from_str(&metadata).map_err(|e| refused(e.to_string()))?;
+                let metadata: Value = serde_json::from_str(&metadata).map_err(|e| refused(e.to_string()))?;
                 let grid = Grid::read(&metadata, field, rect).map_err(refused)?;
-                for (chunk, rect, part) in grid.chunks() {
-                    let of = BoxOf { rect, start: 0, size, has_checksum: grid.has_checksum };
-                    loads.push(load(path.join(chunk), of, part, grid.is_complete)?);
+                let (expected, came) = (Grid::about(field, &rect), &metadata["attributes"]["maniple"]);
+                if of_checkpoint && *came != expected {
+                    return Err(refused(format!("expected points and elements {expected}, found {came}")));
                 }
+                let of = |rect| BoxOf { rect, start: 0, size, has_checksum: grid.has_checksum };
+                let files = grid.chunks().map(|(chunk, rect, part)| (path.join(chunk), of(rect), part));
+                (*field, files.collect(), grid.is_complete)
             }
+        });
+    }
+    Ok(arrays)
+}
+
+/// Launches the tasks that read files.
+fn load(top: &Top, region: Region, arrays: Vec<Files>) -> Result<Vec<TaskFuture<()>>, Error> {
+    let mut loads = Vec::new();
+    for (field, files, is_needed) in arrays {
+        for (path, of, part) in files {
+            let data = top.region(Region { tree: region.tree, rect: part })?.write_bytes(field);
+            let args = (data, path.into(), of.into(), is_needed.into());
+            loads.push(top.try_launch(tasks::read, args).named("load").go()?);
         }
     }
     Ok(loads)

@@ -8,10 +8,9 @@ use crate::regions::{ReadBytes, WriteBytes};
 use crate::runtime::Portable;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The error of a file.
 pub fn at(path: &Path) -> impl Fn(io::Error) -> Error + '_ {
@@ -40,62 +39,127 @@ impl Begun {
         let mut bytes = postcard::to_stdvec(values).map_err(refused)?;
         bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
         self.add(VALUES.into(), bytes);
-        let Whole { step, trees } = whole;
-        let about = json!({ "program": program, "step": step, "trees": trees });
+        let Whole { step, trees, values } = whole;
+        let about = json!({ "program": program, "step": step, "trees": trees, "values": values });
         self.add(METADATA.into(), group(&[], about).to_string());
         Ok(())
     }
 }
 
-/// Makes the directory in which all is written, unless something else than what we write is at the path that it gets.
-pub fn begin(path: Arg<PathBuf>, part: Arg<PathBuf>, begun: Arg<Begun>) -> Result<(), Error> {
-    if fs::symlink_metadata(&*path).is_ok() && !path.join(METADATA).is_file() {
-        return Err(wrong(
-            &path,
-            "expected nothing, or a group or an array of Zarr to replace, found another file or directory",
-        ));
+/// Makes the directory in which all is written, and returns its path, unless something that `save` has not written is at the path that
+/// it gets.
+pub fn begin(path: Arg<PathBuf>, begun: Arg<Begun>) -> Result<PathBuf, Error> {
+    check_replaced(&path, is_own_group)?;
+    let part = new_part(&path, |part| fs::create_dir(part))?;
+    let fill = || {
+        for (name, content) in &begun.files {
+            let file = part.join(name);
+            fs::create_dir_all(file.parent().unwrap_or(&part)).map_err(at(&file))?;
+            write_all(&file, content).map_err(at(&file))?;
+        }
+        Ok(())
+    };
+    kept_if_ok(part.clone(), fill())
+}
+
+/// The same for a file of NumPy's.
+pub fn begin_npy(path: Arg<PathBuf>, head: Arg<Vec<u8>>, length: Arg<u64>) -> Result<PathBuf, Error> {
+    check_replaced(&path, |found, _| if found.is_file() { Ok(()) } else { Err("a directory".into()) })?;
+    let part = new_part(&path, |part| File::create_new(part).map(drop))?;
+    let fill = || {
+        write_all(&part, &head)?;
+        File::options().write(true).open(&part)?.set_len(*length)
+    };
+    kept_if_ok(part.clone(), fill().map_err(at(&part)))
+}
+
+/// Returns the path, or removes what is there after an error.
+fn kept_if_ok(part: PathBuf, filled: Result<(), Error>) -> Result<PathBuf, Error> {
+    if filled.is_err() {
+        // The first error counts.
+        let _removed = remove(&part);
     }
-    remove(&part)?;
-    fs::create_dir_all(&*part).map_err(at(&part))?;
-    for (name, content) in &begun.files {
-        let file = part.join(name);
-        let dir = file.parent().unwrap_or(&part);
+    filled.map(|()| part)
+}
+
+fn write_all(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(content)?;
+    file.sync_data()
+}
+
+/// Makes a new file or directory beside a path, with a name that nobody has.
+fn new_part(path: &Path, make: impl Fn(&Path) -> io::Result<()>) -> Result<PathBuf, Error> {
+    if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
         fs::create_dir_all(dir).map_err(at(dir))?;
-        fs::write(&file, content).map_err(at(&file))?;
+    }
+    for number in 0_u64.. {
+        let part = part_of(path, number);
+        match make(&part) {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+            made => return made.map(|()| part.clone()).map_err(at(&part)),
+        }
+    }
+    unreachable!("some number is free")
+}
+
+/// A path beside another one for what is not whole.
+fn part_of(path: &Path, number: u64) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!("{PART}{}-{number}", std::process::id()));
+    name.into()
+}
+
+/// What a path has in its name while it is not whole. The numbers of a process and of its attempt follow.
+const PART: &str = ".part-";
+
+/// Refuses a path where something is that must not be replaced.
+fn check_replaced(path: &Path, is_own: impl Fn(&Metadata, &Path) -> Result<(), String>) -> Result<(), Error> {
+    let own = match fs::symlink_metadata(path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(at(path)(e)),
+        Ok(found) if found.is_symlink() => Err("a symbolic link".into()),
+        Ok(found) => is_own(&found, path),
+    };
+    own.map_err(|came| wrong(path, format!("expected nothing, or what an earlier `save` wrote, found {came}")))
+}
+
+/// Whether a directory is a group that `save` wrote, and nothing else is in it.
+fn is_own_group(found: &Metadata, path: &Path) -> Result<(), String> {
+    if !found.is_dir() {
+        return Err("a file".into());
+    }
+    let node = read_metadata(path).map_err(|_| "another directory")?;
+    if !node["attributes"]["maniple"].is_object() {
+        return Err("a group of another program".into());
+    }
+    let arrays = &node["consolidated_metadata"]["metadata"];
+    for entry in fs::read_dir(path).map_err(|e| e.to_string())? {
+        let name = entry.map_err(|e| e.to_string())?.file_name();
+        let is_ours = name == METADATA || name.to_str().is_some_and(|name| arrays.get(name).is_some());
+        if !is_ours {
+            return Err(format!("a group with something else in it, `{}`", name.display()));
+        }
     }
     Ok(())
 }
 
-/// The same for a file of NumPy's.
-pub fn begin_npy(path: Arg<PathBuf>, part: Arg<PathBuf>, head: Arg<Vec<u8>>, length: Arg<u64>) -> Result<(), Error> {
-    if fs::symlink_metadata(&*path).is_ok_and(|found| !found.is_file()) {
-        return Err(wrong(&path, "expected nothing or a file to replace, found a directory"));
-    }
-    if let Some(dir) = part.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-        fs::create_dir_all(dir).map_err(at(dir))?;
-    }
-    let begin = || {
-        let mut file = File::create(&*part)?;
-        file.write_all(&head)?;
-        file.set_len(*length)
-    };
-    begin().map_err(at(&part))
-}
-
 /// Writes values to a chunk of its own, or into a file that is there.
-pub fn write(data: ReadBytes, path: Arg<PathBuf>, of: Arg<BoxOf>, _begun: Arg<()>) -> Result<(), Error> {
+pub fn write(data: ReadBytes, part: Arg<PathBuf>, chunk: Arg<PathBuf>, of: Arg<BoxOf>) -> Result<(), Error> {
+    let path = if of.has_checksum { part.join(&*chunk) } else { part.0 };
     let write = || {
         if of.has_checksum
             && let Some(dir) = path.parent()
         {
             fs::create_dir_all(dir)?;
         }
-        let file = File::options().write(true).create(of.has_checksum).truncate(of.has_checksum).open(&*path)?;
+        let file = File::options().write(true).create(of.has_checksum).open(&path)?;
         let mut writer = BoxWriter::new(file, &of, &data.rect())?;
         data.runs().try_for_each(|run| writer.write_all(run))?;
-        writer.finish()
+        // A full disk may be known only now.
+        writer.finish()?.sync_data()
     };
-    write().map(drop).map_err(at(&path))
+    write().map_err(at(&path))
 }
 
 /// Reads values. A chunk may be missing, unless all are needed.
@@ -113,23 +177,48 @@ pub fn read(mut data: WriteBytes, path: Arg<PathBuf>, of: Arg<BoxOf>, is_needed:
     data.set_runs(|run| reader.read_exact(run)).and_then(|()| reader.finish()).map_err(at(&path))
 }
 
-/// Gives what is written its name, in place of what was there.
-pub fn publish(path: Arg<PathBuf>, part: Arg<PathBuf>, _written: Many<Arg<()>>) -> Result<(), Error> {
-    rename(&part, &path)
+/// Gives what is written its name, in place of what was there. Of checkpoints, so many of the newest ones stay.
+pub fn publish(
+    Arg(path): Arg<PathBuf>,
+    Arg(part): Arg<PathBuf>,
+    keep: Arg<Option<usize>>,
+    _written: Many<Arg<()>>,
+) -> Result<(), Error> {
+    if fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir()) {
+        exchange(&part, &path).map_err(at(&path))?;
+        remove(&part)?;
+    } else {
+        fs::rename(&part, &path).map_err(at(&path))?;
+    }
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // Some file systems can't. Then the name comes to the disk with its next write.
+    let _synced = File::open(dir).and_then(|dir| dir.sync_all());
+    if let Some(keep) = *keep
+        && let Err(e) = remove_old(dir, &path, keep)
+    {
+        log::warn!("a checkpoint was written, but older ones stay: {e}");
+    }
+    Ok(())
 }
 
-/// Gives a file or a directory its name, in place of an older one.
-pub fn rename(part: &Path, path: &Path) -> Result<(), Error> {
-    if !fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
-        return fs::rename(part, path).map_err(at(path));
+/// Gives each of two directories the other's name.
+fn exchange(part: &Path, path: &Path) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        if renameat_with(CWD, part, CWD, path, RenameFlags::EXCHANGE).is_ok() {
+            return Ok(());
+        }
     }
-    let mut old = path.as_os_str().to_owned();
-    old.push(".old");
-    let old = PathBuf::from(old);
-    remove(&old)?;
-    fs::rename(path, &old).map_err(at(path))?;
-    fs::rename(part, path).map_err(at(path))?;
-    remove(&old)
+    // Not every file system can.
+    let mut old = part.as_os_str().to_owned();
+    old.push("-old");
+    fs::rename(path, &old)?;
+    if let Err(e) = fs::rename(part, path) {
+        fs::rename(&old, path)?;
+        return Err(e);
+    }
+    fs::rename(&old, part)
 }
 
 /// Removes what was written.
@@ -157,9 +246,18 @@ pub enum Found {
     Npy { path: PathBuf, start: u64 },
 }
 
-/// Reads the metadata of the arrays of a group, or of the one array that `path` is.
-pub fn look_zarr(Arg(path): Arg<PathBuf>, names: Arg<Vec<String>>) -> Result<Vec<Found>, Error> {
+/// Reads the metadata of the arrays of a group, or of the one array that `path` is. In a checkpoint there must be no others.
+pub fn look_zarr(Arg(path): Arg<PathBuf>, names: Arg<Vec<String>>, only: Arg<bool>) -> Result<Vec<Found>, Error> {
     let node = read_metadata(&path)?;
+    if *only {
+        let arrays = node["consolidated_metadata"]["metadata"].as_object();
+        let found: Vec<&String> = arrays.iter().flat_map(|arrays| arrays.keys()).collect();
+        let mut expected: Vec<&String> = names.iter().collect();
+        expected.sort();
+        if found != expected {
+            return Err(wrong(&path, format!("expected the fields {expected:?}, found {found:?}")));
+        }
+    }
     let array = |path: PathBuf| Ok(Found::Zarr { metadata: read_metadata(&path)?.to_string(), path });
     match node["node_type"] == "array" && names.len() == 1 {
         true => Ok(vec![array(path)?]),
@@ -193,21 +291,11 @@ pub fn look_npy(Arg(path): Arg<PathBuf>, descr: Arg<String>, shape: Arg<Vec<usiz
     Ok(vec![Found::Npy { path, start }])
 }
 
-/// The end of a path during writing.
-const PART: &str = ".part";
-
-/// The path with which something is written.
-pub fn part_of(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(PART);
-    name.into()
-}
-
 /// What the names of checkpoints begin with.
 pub const PREFIX: &str = "checkpoint-";
 
-/// The file of a checkpoint that has the program's values.
-const VALUES: &str = "values";
+/// The file of a checkpoint that has the program's values. No tree's directory has this name.
+const VALUES: &str = "__values";
 
 /// A whole checkpoint.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -215,27 +303,37 @@ pub struct Whole {
     pub step: u64,
     /// The directories of its trees.
     pub trees: Vec<String>,
+    /// The type of its values.
+    pub values: String,
 }
 
-/// The checkpoints of a directory whose names end in `end`, by their steps, the newest last. Whole ones have no such end.
-fn checkpoints(dir: &Path, end: &str) -> Result<Vec<(u64, PathBuf)>, Error> {
-    let mut found = Vec::new();
+/// The name of a checkpoint's directory, in the order of steps.
+pub fn name_of(step: u64) -> String {
+    format!("{PREFIX}{step:020}")
+}
+
+/// The checkpoints of a directory by their steps, the newest last, and those that are not whole.
+fn checkpoints(dir: &Path) -> Result<[Vec<(u64, PathBuf)>; 2], Error> {
+    let [mut whole, mut parts] = [const { Vec::new() }; 2];
     let entries = match fs::read_dir(dir) {
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(found),
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok([whole, parts]),
         entries => entries.map_err(at(dir))?,
     };
     for entry in entries {
         let name = entry.map_err(at(dir))?.file_name();
-        let step = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.strip_suffix(end)?.parse().ok());
-        found.extend(step.map(|step| (step, dir.join(&name))));
+        let Some(name) = name.to_str() else { continue };
+        let (own, part) = name.split_once(PART).map_or((name, None), |(own, part)| (own, Some(part)));
+        let step = own.strip_prefix(PREFIX).and_then(|step| step.parse().ok()).filter(|step| name_of(*step) == own);
+        let Some(step) = step else { continue };
+        if part.is_some() { parts.push((step, dir.join(name))) } else { whole.push((step, dir.join(name))) }
     }
-    found.sort();
-    Ok(found)
+    whole.sort();
+    Ok([whole, parts])
 }
 
 /// Finds the newest whole checkpoint of a program.
 pub fn look_checkpoint(dir: Arg<PathBuf>, program: Arg<String>) -> Result<Option<Whole>, Error> {
-    let Some((step, path)) = checkpoints(&dir, "")?.pop() else { return Ok(None) };
+    let Some((step, path)) = checkpoints(&dir)?[0].pop() else { return Ok(None) };
     let about = &read_metadata(&path)?["attributes"]["maniple"];
     if about["program"] != json!(*program) {
         let advice = "name another directory, or remove this one";
@@ -244,8 +342,11 @@ pub fn look_checkpoint(dir: Arg<PathBuf>, program: Arg<String>) -> Result<Option
             format!("expected a checkpoint of \"{}\", found one of {}; {advice}", *program, about["program"]),
         ));
     }
-    let trees = serde_json::from_value(about["trees"].clone()).map_err(|e| wrong(&path, e))?;
-    Ok(Some(Whole { step, trees }))
+    let whole: Whole = serde_json::from_value(about.clone()).map_err(|e| wrong(&path, e))?;
+    match whole.step == step {
+        true => Ok(Some(whole)),
+        false => Err(wrong(&path, format!("expected a checkpoint of step {step}, found one of step {}", whole.step))),
+    }
 }
 
 /// Reads the values of a checkpoint.
@@ -257,86 +358,16 @@ pub fn read_values<V: Portable>(dir: Arg<PathBuf>) -> Result<V, Error> {
     let Some((values, _)) = undamaged else {
         return Err(wrong(&path, "the values do not have the file's checksum; the file is damaged"));
     };
-    let other = |e| wrong(&path, format!("expected values of type {}, found others ({e})", std::any::type_name::<V>()));
-    match postcard::take_from_bytes(values).map_err(other)? {
-        (values, []) => Ok(values),
-        _ => Err(other(postcard::Error::SerdeDeCustom)),
-    }
-}
-
-/// A thread that gets the newest checkpoint to the disk, and then removes those that are too many. No task waits for it: where
-/// checkpoints come faster than they get there, it leaves some out.
-#[derive(Clone, Default)]
-pub struct Later(Arc<Mutex<Work>>);
-
-#[derive(Default)]
-struct Work {
-    /// The newest checkpoint that the thread has not begun with, and the number of those to keep.
-    next: Option<(PathBuf, usize)>,
-    is_running: bool,
-}
-
-impl Later {
-    fn work(&self) -> MutexGuard<'_, Work> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn add(&self, path: PathBuf, keep: usize) {
-        let mut work = self.work();
-        work.next = Some((path, keep));
-        if !work.is_running {
-            let this = self.clone();
-            let started = std::thread::Builder::new().name("checkpoint".into()).spawn(move || this.run());
-            work.is_running = started.is_ok();
-        }
-    }
-
-    fn run(&self) {
-        while let Some((path, keep)) = self.next() {
-            if let Err(e) = sync(&path).map_err(at(&path)).and_then(|()| remove_old(&path, keep)) {
-                log::warn!(
-                    "a checkpoint was written, but could not be brought to the disk, or older ones could not be removed: {e}"
-                );
-            }
-        }
-    }
-
-    fn next(&self) -> Option<(PathBuf, usize)> {
-        let mut work = self.work();
-        work.is_running = work.next.is_some();
-        work.next.take()
-    }
-}
-
-/// Gives a checkpoint its name.
-pub fn publish_checkpoint(
-    Arg(path): Arg<PathBuf>,
-    part: Arg<PathBuf>,
-    Arg((keep, later)): Arg<(usize, Later)>,
-    _written: Many<Arg<()>>,
-) -> Result<(), Error> {
-    rename(&part, &path)?;
-    later.add(path, keep);
-    Ok(())
+    postcard::from_bytes(values).map_err(|e| wrong(&path, format!("the values can't be read: {e}")))
 }
 
 /// Removes surplus checkpoints, and unfinished ones older than this one.
-fn remove_old(path: &Path, keep: usize) -> Result<(), Error> {
-    let dir = path.parent().unwrap_or(Path::new("."));
-    let whole = checkpoints(dir, "")?;
+fn remove_old(dir: &Path, path: &Path, keep: usize) -> Result<(), Error> {
     // Without its name first: a run may be killed before all of it is gone.
-    for (_, old) in whole.iter().rev().skip(keep) {
-        fs::rename(old, part_of(old)).map_err(at(old))?;
+    for (_, old) in checkpoints(dir)?[0].iter().rev().skip(keep) {
+        fs::rename(old, part_of(old, 0)).map_err(at(old))?;
     }
-    let mut left = checkpoints(dir, PART)?;
-    left.retain(|(_, part)| part.with_extension("") < *path);
+    let [_, mut left] = checkpoints(dir)?;
+    left.retain(|(step, _)| dir.join(name_of(*step)) < *path);
     left.iter().try_for_each(|(_, old)| remove(old))
-}
-
-/// Gets all files of a directory to the disk.
-fn sync(path: &Path) -> io::Result<()> {
-    if path.is_dir() {
-        fs::read_dir(path)?.try_for_each(|entry| sync(&entry?.path()))?;
-    }
-    File::open(path)?.sync_all()
 }

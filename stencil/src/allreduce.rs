@@ -74,8 +74,17 @@ fn iterate(shard: Shard, args: ShardArgs) -> impl Future<Output = Result<ShardRe
         let (mut vectors, mut checked) = (Vec::new(), None);
         let mut ahead: VecDeque<(TaskFuture<f64>, Option<Stamps>)> = VecDeque::new();
         let mut last_total = Input::Now(done.1.unwrap_or(SCALED));
-        if matches!(start, First::Restored) && keep == Keep::Each {
-            vectors.push(shard.launch(store, (d.read(D), done.1.unwrap_or(SCALED).into())).go()?);
+        if matches!(start, First::Restored) {
+            let total = Input::Now(done.1.unwrap_or(SCALED));
+            match keep {
+                Keep::Each => vectors.push(shard.launch(store, (d.read(D), total)).go()?),
+                // The checkpoint is that of the last iteration.
+                Keep::Check(mode) if done.0 == iterations => {
+                    let args = (d.read(D), total, mode.into(), (done.0 as u64).into());
+                    checked = Some(shard.launch(check, args).go()?);
+                }
+                Keep::Check(_) => {}
+            }
         }
         start.load(&shard, d, halo)?;
         let mut launched = done.0;
@@ -155,10 +164,15 @@ pub(crate) fn simulate(runtime: &Runtime, algorithm: Algorithm, input: &Problem)
                 })?;
                 found.add(results.all().await?, is_first);
                 is_first = false;
-                let is_over = until == input.iterations || !goes_on(found.sums.len(), found.sums.last().copied());
-                match &mut checkpoint {
-                    Some(checkpoint) if !is_over => checkpoint.save(until as u64, &[line], &found.sums).await?,
-                    _ => break,
+                let goes_on = goes_on(found.sums.len(), found.sums.last().copied());
+                if let Some(checkpoint) = &mut checkpoint
+                    && goes_on
+                    && until > done
+                {
+                    checkpoint.save(until as u64, &[line], &found.sums).await?;
+                }
+                if until == input.iterations || !goes_on {
+                    break;
                 }
             }
             if let Some(mut checkpoint) = checkpoint {
@@ -198,7 +212,7 @@ fn next_checkpoint(input: &Problem, done: usize) -> usize {
 async fn restore(top: &Top, line: Region, input: &Problem) -> Result<(Option<Checkpoint>, Found), Error> {
     let Some(Checkpoints { dir, restart, .. }) = &input.checkpoints else { return Ok((None, Found::default())) };
     let start = match &input.start {
-        Start::Vector(_) => "a vector".into(),
+        Start::Vector(values) => format!("a vector with hash {:x}", BlockCheck::of(values).hash),
         Start::Mode(mode) => format!("{mode:?}"),
     };
     let program = format!("the 1D stencil of {}, from {start}", crate::plural(input.cells(), "cell"));
@@ -211,8 +225,8 @@ async fn restore(top: &Top, line: Region, input: &Problem) -> Result<(Option<Che
                 "expected a directory without checkpoints, found one of iteration {step}; {advice}"
             )));
         }
-        Some(step) if step >= input.iterations as u64 => {
-            let expected = format!("a checkpoint before iteration {}", input.iterations);
+        Some(step) if step > input.iterations as u64 => {
+            let expected = format!("no checkpoint after iteration {}", input.iterations);
             return Err(refused(format!(
                 "expected {expected}, found one of iteration {step}; ask for more iterations"
             )));

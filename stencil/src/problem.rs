@@ -82,7 +82,7 @@ pub struct Problem {
 pub struct Checkpoints {
     /// Their directory.
     pub dir: PathBuf,
-    /// A checkpoint is made each time that so many iterations are done, at least 1.
+    /// A checkpoint is made each time that so many iterations are done, at least 1, and after the last one.
     pub every: usize,
     /// The run goes on from the newest one, if there is one. Without this a directory with checkpoints is refused.
     pub restart: bool,

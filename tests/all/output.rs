@@ -270,11 +270,7 @@ fn damaged_checkpoints_are_errors() {
     };
     run(5).expect("five steps");
     let newest = path.join(format!("checkpoint-{:020}", 5));
-    // The thread that removes old ones may be at it.
-    let old = path.join(format!("checkpoint-{:020}", 1));
-    while old.exists() {
-        std::thread::yield_now();
-    }
+    assert_eq!(names(&path), [4, 5].map(|step| format!("checkpoint-{step:020}")));
     let chunk = newest.join("line").join("n").join("c").join("1");
     let whole = std::fs::read(&chunk).expect("a chunk");
     let mut changed = whole.clone();
@@ -291,10 +287,10 @@ fn damaged_checkpoints_are_errors() {
         assert!(newest.is_dir() && !path.join(format!("checkpoint-{:020}", 6)).exists());
     }
     std::fs::write(&chunk, &whole).expect("written");
-    let values = newest.join("values");
+    let values = newest.join("__values");
     let good = std::fs::read(&values).expect("values");
     std::fs::write(&values, &good[..good.len() - 1]).expect("written");
-    assert!(refused(&path, 6).contains("values"));
+    assert!(refused(&path, 6).contains("__values"));
     std::fs::write(&values, &good).expect("written");
     let about = newest.join("zarr.json");
     let text = std::fs::read_to_string(&about).expect("text");
@@ -306,11 +302,8 @@ fn damaged_checkpoints_are_errors() {
     assert!(error.contains("expected the trees line, found lane"), "{error}");
     std::fs::write(&about, &text).expect("written");
     // What a killed run left is in nobody's way, and goes.
-    std::fs::create_dir(path.join(format!("checkpoint-{:020}.part", 5))).expect("made");
+    std::fs::create_dir(path.join(format!("checkpoint-{:020}.part-77-0", 5))).expect("made");
     assert_eq!(run(6).expect("one more step"), (5, sums(6)));
-    while names(&path).len() > 2 {
-        std::thread::yield_now();
-    }
     assert_eq!(names(&path), [5, 6].map(|step| format!("checkpoint-{step:020}")));
 }
 
@@ -326,6 +319,9 @@ fn a_new_run_does_not_overwrite_checkpoints() {
             let newest = checkpoint.newest();
             checkpoint.save(3, &[tree], &()).await?;
             checkpoint.finish().await?;
+            assert_eq!(checkpoint.newest(), Some(3));
+            let error = checkpoint.save(3, &[tree], &()).await.expect_err("an old step").to_string();
+            assert!(error.contains("a step after 3"), "{error}");
             Ok(newest)
         }
     };
@@ -352,15 +348,24 @@ fn other_files_are_not_replaced() {
     std::fs::write(dir.path().join("mine/notes"), "dear").expect("written");
     let n: &'static [FieldInfo] = Box::leak(Box::new([N.info()]));
     let three: &'static [FieldInfo] = Box::leak(Box::new(fields(0)));
-    assert!(save("mine", n).unwrap_err().contains("found another file or directory"));
+    assert!(save("mine", n).unwrap_err().contains("found another directory"));
     std::fs::create_dir(dir.path().join("mine.npy")).expect("made");
     assert!(save("mine.npy", n).unwrap_err().contains("found a directory"));
     assert!(save("three.npy", three).unwrap_err().contains("one field in a .npy file"));
     assert!(save("mine/notes/deep", n).unwrap_err().contains("Not a directory"));
     assert_eq!(names(&dir.path().join("mine")), ["notes"]);
-    assert_eq!(save("new/deep/one.npy", n), Ok(()));
-    assert_eq!(save("new/deep/one", n), Ok(()));
+    assert!(save("..", n).unwrap_err().contains("one that ends in a name"));
+    for _ in 0..2 {
+        assert_eq!(save("new/deep/one.npy", n), Ok(()));
+        assert_eq!(save("new/deep/one/", n), Ok(()));
+    }
     assert_eq!(names(&dir.path().join("new/deep")), ["one", "one.npy"]);
+    // What others have put into a group stays.
+    std::fs::write(dir.path().join("new/deep/one/notes"), "dear").expect("written");
+    assert!(save("new/deep/one", n).unwrap_err().contains("a group with something else in it, `notes`"));
+    std::os::unix::fs::symlink(dir.path().join("new/deep"), dir.path().join("link")).expect("linked");
+    assert!(save("link", n).unwrap_err().contains("found a symbolic link"));
+    assert_eq!(names(dir.path()), ["link", "mine", "mine.npy", "new"]);
 }
 
 /// What `tests/readers.py` reads and writes.

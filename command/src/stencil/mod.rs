@@ -97,12 +97,13 @@ pub struct StencilOptions {
     #[arg(long, value_name = "DIR", conflicts_with = "repeat")]
     checkpoint: Option<PathBuf>,
 
-    /// Save the state after every N iterations [default: 100]
+    /// Save the state after every N iterations, and after the last one [default: 100]
     #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true, requires = "checkpoint")]
     every: Option<usize>,
 
     /// Continue from the newest state in the directory, if there is one; without this option, a directory that has one is refused.
-    /// Shards, workers and processes may differ from those of the earlier run
+    /// Shards, workers and processes may differ from those of the earlier run. The result has the same bits for as many shards,
+    /// and with two-level for the same placement
     #[arg(long, requires = "checkpoint")]
     restart: bool,
 

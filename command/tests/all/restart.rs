@@ -50,25 +50,35 @@ fn killed(times: usize, seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let restart = |random: &mut fastrand::Rng| {
         let mut command = stencil(&disturbed);
-        command.arg("--checkpoint").arg(&checkpoints).args(["--every", "10", "--restart"]);
+        command.arg("--checkpoint").arg(&checkpoints).args(["--every", "200", "--restart"]);
         on(random.usize(..4), &mut command);
         command.spawn().expect("starts")
     };
-    let (mut cut, mut runs) = (0, 0);
+    let newest = || {
+        let entries = std::fs::read_dir(&checkpoints).into_iter().flatten();
+        let names = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
+        names.filter_map(|name| name.strip_prefix("checkpoint-")?.parse::<usize>().ok()).max().unwrap_or(0)
+    };
+    let (mut cut, mut runs, mut went_on, mut before) = (0, 0, 0, 0);
     while cut < times {
         runs += 1;
         assert!(runs < 3 * times, "seed {seed}: only {cut} of {runs} runs were killed before their end");
         let mut child = restart(&mut random);
-        std::thread::sleep(Duration::from_micros(random.u64(1_000..100_000)));
+        std::thread::sleep(Duration::from_micros(random.u64(1_000..300_000)));
         if let Some(status) = child.try_wait().expect("a child") {
             assert!(status.success(), "seed {seed}, after {cut} kills: {}", ended(child).unwrap_err());
             std::fs::remove_dir_all(&checkpoints).expect("removed");
+            before = 0;
             continue;
         }
         kill(&child);
         let _killed = child.wait();
         cut += 1;
+        assert!(newest() >= before, "seed {seed}, after {cut} kills: a checkpoint was lost");
+        went_on += usize::from(before > 0 && newest() > before);
+        before = newest();
     }
+    assert!(went_on > 0, "seed {seed}: no run went on from a checkpoint");
     let ran = ended(restart(&mut random));
     assert_eq!(ran, Ok(()), "seed {seed}, after {cut} kills");
     let [undisturbed, disturbed] = [undisturbed, disturbed].map(|path| std::fs::read(path).expect("a vector"));
@@ -119,7 +129,7 @@ fn a_full_disk_is_an_error() {
     assert_eq!(run("unlimited", "25"), Ok(()));
     let before = names();
     let error = run("20", "45").unwrap_err();
-    assert!(error.contains("File too large") && error.contains("checkpoint-00000000000000000030.part"), "{error}");
+    assert!(error.contains("File too large") && error.contains("checkpoint-00000000000000000030.part-"), "{error}");
     assert_eq!(names(), before);
     assert_eq!(run("unlimited", "45"), Ok(()));
 }

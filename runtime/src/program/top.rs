@@ -23,7 +23,7 @@ use crate::replay::{Chains, Handle, ReplayObject, ReplaySpec, check};
 use crate::task::Owner;
 use maniple_barriers::Arrivals;
 use maniple_mapper::{Algorithm, AlgorithmInput, Kind, Mapper, PlaceShardsInput, validate};
-use maniple_regions::{Element, FieldId, FieldInfo, Rect, Region, TreeId};
+use maniple_regions::{Coherence, Element, FieldId, FieldInfo, Rect, Region, TreeId};
 use maniple_schedules::CombiningTree;
 use std::any::type_name;
 use std::cell::OnceCell;
@@ -195,12 +195,15 @@ impl Top {
     /// that nobody has written are in none. All copies get the same. Local; never waits.
     ///
     /// # Errors
-    /// As [`tree`](Self::tree); [`Error::Misuse`] for a field that the tree does not have.
+    /// As [`tree`](Self::tree); [`Error::Misuse`] for a field that the tree does not have, and for data of an inner task that has not
+    /// been awaited.
     #[doc(hidden)]
     pub fn instances(&self, region: Region, field: FieldId) -> Result<Vec<Rect>, Error> {
         self.tree(region)?;
         self.core().effects().objects.field(region.tree, field)?;
         let key = ColumnKey { tree: region.tree, field, rect: region.rect };
+        // What an inner task has left is known to each copy at another time, until it is awaited.
+        self.launcher.check_awaited(|| "Top::instances", std::iter::once((key, Coherence::Exclusive)))?;
         let valid = self.launcher.planner.versions.borrow().within(&key);
         Ok(valid.iter().map(|valid| valid.from.intersect(&region.rect)).collect())
     }
