@@ -111,7 +111,7 @@ impl Grid {
         let largest = |d| instances.iter().map(|instance: &Rect| instance.extent(d)).max();
         let mut chunk: Vec<usize> = (0..rect.dim()).map(|d| largest(d).unwrap_or(rect.extent(d)).max(1)).collect();
         while chunk.iter().fold(data.size, |bytes, extent| bytes.saturating_mul(*extent)) > MOST {
-            let Some(longest) = chunk.iter_mut().max() else { break };
+            let Some(longest) = chunk.iter_mut().rev().max() else { break };
             if *longest == 1 {
                 break;
             }
@@ -295,12 +295,21 @@ mod tests {
     fn chunks_cover_each_point_once() {
         let data = DataType::of(&Field::<f64>::new(0, "a").info());
         let rect = Rect::new([-3, 5], [4, 16]);
-        let grid = Grid::of(rect, &data, &[Rect::new([-3, 5], [0, 9]), Rect::new([0, 5], [2, 10])]);
+        let grid =
+            Grid::of(rect, &data, &[Rect::new([-3, 5], [0, 9]), Rect::new([0, 5], [2, 10]), Rect::new([2, 5], [4, 6])]);
         let chunks: Vec<_> = grid.chunks().collect();
         assert_eq!(chunks.len(), 9);
         assert_eq!(chunks[5], ("c/1/2".into(), Rect::new([0, 15], [3, 20]), Rect::new([0, 15], [3, 16])));
         assert_eq!(chunks.iter().map(|(_, _, part)| part.volume()).sum::<usize>(), rect.volume());
         assert_eq!(Grid::of(Rect::line(2, 2), &data, &[]).chunks().count(), 0);
+    }
+
+    /// One cell that somebody has written makes no chunk for each cell.
+    #[test]
+    fn small_instances_share_chunks() {
+        let data = DataType::of(&Field::<f64>::new(0, "a").info());
+        let grid = Grid::of(Rect::new([0, 0], [4096, 4096]), &data, &[Rect::new([7, 7], [8, 8])]);
+        assert_eq!(grid.chunks().count(), 4);
     }
 
     #[test]
