@@ -122,6 +122,8 @@ pub(crate) fn goes_on(count: usize, last: Option<f64>) -> bool {
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Found {
     pub sums: Vec<f64>,
+    /// The iterations of a checkpoint. Only the top-level task knows it.
+    #[serde(skip)]
     pub restored: usize,
     pub vectors: Vec<Vec<f64>>,
     pub checks: Vec<BlockCheck>,

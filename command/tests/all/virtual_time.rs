@@ -94,7 +94,7 @@ fn the_order_of_events_is_the_same_in_every_build() {
         ("--shards 7", "da9f70b87e0400bf"),
         ("--shards 64", "a5eb1017b74d318f"),
         ("--shards 100 --nodes 7", "c0d0e7b9ce321f05"),
-        ("--shards 130", "c4a9775d483563f9"),
+        ("--shards 130", "28f807dfe5204343"),
         ("--shards 40 --nodes 5 --collective two-level", "f185642988019b06"),
         ("--shards 9 --collective aggregation", "6918fe978623acc0"),
     ] {
