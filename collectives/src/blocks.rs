@@ -38,7 +38,7 @@ pub struct Blocks<By: Reduction> {
     /// The contribution, if it came as one vector.
     whole: Option<Block<By::Element>>,
     /// The shard's position, and the memory of contributions.
-    spares: (u32, Rc<Spares<By::In>>),
+    contributions: (u32, Rc<Spares<By::In>>),
     /// The block of the contribution that a step waits for.
     lacking: u32,
     /// The reads that have been done, and the moves that were done when the call began.
@@ -59,13 +59,13 @@ pub struct Blocks<By: Reduction> {
 }
 
 impl<By: Reduction> Blocks<By> {
-    pub fn new(layout: &Rc<Layout>, (position, spares): (u32, &Rc<Spares<By::In>>)) -> Self {
+    pub fn new(layout: &Rc<Layout>, (position, contributions): (u32, &Rc<Spares<By::In>>)) -> Self {
         Self {
             registers: layout.registers().map(|_| Vec::new()).collect(),
             puts: false,
             given: Given::Nothing,
             whole: None,
-            spares: (position, spares.clone()),
+            contributions: (position, contributions.clone()),
             lacking: 0,
             taken: vec![false; layout.reads()],
             moved: vec![false; layout.free_locals().len()],
@@ -126,7 +126,7 @@ impl<By: Reduction> Blocks<By> {
         if let Given::Blocks(blocks) = &mut self.given {
             if let Some(came) = blocks.take(position as usize) {
                 let checked = came.map_err(Box::new).and_then(|vector| {
-                    self.spares.1.keep(self.spares.0, &vector);
+                    self.contributions.1.keep(self.contributions.0, &vector);
                     self.layout.check_block(position, vector.len())?;
                     Ok(lifted::<By>(vector))
                 });
@@ -146,7 +146,7 @@ impl<By: Reduction> Blocks<By> {
         let all = self.layout.contribution.clone();
         let expected = self.layout.elements(0, &all);
         let checked = whole.map_err(Box::new).and_then(|whole| {
-            self.spares.1.keep(self.spares.0, &whole);
+            self.contributions.1.keep(self.contributions.0, &whole);
             self.layout.check_length(|of| format!("the input of {of}"), expected, whole.len())?;
             Ok(lifted::<By>(whole))
         });

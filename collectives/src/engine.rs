@@ -98,7 +98,7 @@ impl<By: Reduction> Engine<By> {
 
     /// A vector for a later contribution of the shard at a position.
     pub fn spare(&self, position: u32, elements: usize) -> Vec<By::In> {
-        self.shared.spares.take(position, elements)
+        self.shared.contributions.take(position, elements)
     }
 
     /// Keeps the future of a result until the shard asks for it.
@@ -305,7 +305,7 @@ impl<By: Reduction> Replay for Engine<By> {
         // The input lets go of a vector before `came` is looked at.
         c.running = Running::Registers;
         let came = came?;
-        came.vectors().iter().for_each(|vector| shared.spares.keep(chain / shared.slots, vector));
+        came.vectors().iter().for_each(|vector| shared.contributions.keep(chain / shared.slots, vector));
         let role = shared.role_of_chain(chain);
         if let Some(expected) = role.contributes
             && came.len() != expected
@@ -341,7 +341,7 @@ impl<By: Reduction> Replay for Engine<By> {
     }
 
     fn new_launch(&mut self, position: u32) {
-        self.shared.spares.new_launch(position);
+        self.shared.contributions.new_launch(position);
         if let Some(claims) = self.claims.get_mut(position as usize) {
             claims.clear();
         }

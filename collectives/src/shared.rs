@@ -35,7 +35,7 @@ pub struct Shared<By: Reduction> {
     /// The memory that each shard's calls in parts leave, by its position. A shard that has made none may have no entry.
     spare: RefCell<Vec<Spare<By>>>,
     /// The memory of contributions.
-    pub spares: Rc<Spares<By::In>>,
+    pub contributions: Rc<Spares<By::In>>,
     /// The result that a member of the present group has got from its state, if one has.
     lowered: RefCell<Lowered<By::Out>>,
 }
@@ -76,7 +76,7 @@ impl<By: Reduction> Shared<By> {
             samples: laws.then(RefCell::default),
             gathered: Gathered::new(),
             spare: RefCell::default(),
-            spares: Rc::new(Spares::new(slots)),
+            contributions: Rc::new(Spares::new(slots)),
             lowered: RefCell::new(Lowered::None),
         }
     }
@@ -152,7 +152,7 @@ impl<By: Reduction> Shared<By> {
     /// The memory of the blocks of a call.
     pub fn blocks(&self, position: u32, layout: &Rc<Layout>) -> Box<Blocks<By>> {
         let spare = self.spare(position, |spare| spare.blocks.pop_front());
-        spare.unwrap_or_else(|| Box::new(Blocks::new(layout, (position, &self.spares))))
+        spare.unwrap_or_else(|| Box::new(Blocks::new(layout, (position, &self.contributions))))
     }
 
     /// Keeps the memory of a call that is over.

@@ -1,7 +1,7 @@
 //! The parameters of leaf tasks that belong to a halo.
 
 use maniple_regions::{Element, ReadWrite, Rect, RegionError};
-use maniple_runtime::{AllEnds, Bindings, Declaring, Error, Param, Payload, Taking};
+use maniple_runtime::{AllEnds, Bindings, Error, Param, Payload, Taking};
 use std::fmt;
 use std::ops::Index;
 use std::rc::Rc;
@@ -271,9 +271,6 @@ impl<T: Element, const D: usize> Param for Ghosts<'_, T, D> {
     type Arg = GhostsFrom<T>;
     type Kept = Rc<Ends<T>>;
     type Sent = Arc<Shape>;
-    fn declare(_: &Self::Arg, _: &mut Declaring<'_>) -> Result<(), Error> {
-        Ok(())
-    }
     fn take(arg: Self::Arg, taking: &mut Taking<'_>) -> Self::Kept {
         arg.0.edges.take_incoming(taking);
         arg.0
@@ -295,9 +292,6 @@ impl<T: Element, const D: usize> Param for Borders<'_, T, D> {
     type Arg = BordersTo<T>;
     type Kept = Rc<Ends<T>>;
     type Sent = Arc<Shape>;
-    fn declare(_: &Self::Arg, _: &mut Declaring<'_>) -> Result<(), Error> {
-        Ok(())
-    }
     fn take(arg: Self::Arg, taking: &mut Taking<'_>) -> Self::Kept {
         arg.0.edges.take_outgoing(arg.0.borders.pieces.iter().map(Rect::volume), taking);
         arg.0

@@ -2,14 +2,19 @@
 //!
 //! <https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html>
 
+use super::boxes::BoxOf;
 use crate::regions::{FieldInfo, Rect};
 use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 
 /// The file of a group's or an array's metadata.
 pub const METADATA: &str = "zarr.json";
 
 /// The most bytes of a chunk that we write.
 const MOST: usize = 1 << 29;
+
+/// The order of bytes of this machine, as Zarr names it.
+const ENDIAN: &str = if cfg!(target_endian = "little") { "little" } else { "big" };
 
 /// The type of a field's elements as files know it: numbers, and the shape of those that make up an element.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +72,7 @@ impl DataType {
     pub fn descr(&self) -> String {
         let order = match self.number.3 {
             1 => '|',
-            _ if cfg!(target_endian = "little") => '<',
+            _ if ENDIAN == "little" => '<',
             _ => '>',
         };
         format!("{order}{}", self.number.2)
@@ -91,7 +96,7 @@ impl DataType {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grid {
     /// All points.
-    pub rect: Rect,
+    rect: Rect,
     /// The points of a chunk in each dimension.
     chunk: Vec<usize>,
     separator: char,
@@ -100,7 +105,7 @@ pub struct Grid {
     /// The zeros after the numbers that stand for an element's numbers.
     components: usize,
     /// A checksum follows the values.
-    pub has_checksum: bool,
+    has_checksum: bool,
     /// Every chunk must have a file.
     pub is_complete: bool,
 }
@@ -133,7 +138,7 @@ impl Grid {
     }
 
     /// The chunks: the name of each, its points, and those of them that are in the array. A chunk at the end may reach beyond it.
-    pub fn chunks(&self) -> impl Iterator<Item = (String, Rect, Rect)> + '_ {
+    fn chunks(&self) -> impl Iterator<Item = (String, Rect, Rect)> + '_ {
         let dim = self.rect.dim();
         let counts: Vec<usize> = (0..dim).map(|d| self.rect.extent(d).div_ceil(self.chunk[d])).collect();
         let all = if self.rect.is_empty() { 0 } else { counts.iter().product() };
@@ -157,6 +162,12 @@ impl Grid {
         })
     }
 
+    /// The files of the chunks in directory `dir`, with elements of `size` bytes.
+    pub fn files(&self, dir: &Path, size: usize) -> Vec<(PathBuf, BoxOf, Rect)> {
+        let of = |rect| BoxOf { rect, start: 0, size, has_checksum: self.has_checksum };
+        self.chunks().map(|(name, rect, part)| (dir.join(name), of(rect), part)).collect()
+    }
+
     /// What the metadata of our arrays has besides Zarr's.
     pub fn about(field: &FieldInfo, rect: &Rect) -> Value {
         let origin: Vec<i64> = (0..rect.dim()).map(|d| rect.lo(d)).collect();
@@ -169,7 +180,6 @@ impl Grid {
         let chunk = self.chunk.iter().chain(&data.components);
         let axes = (0..self.rect.dim()).map(|d| format!("x{d}"));
         let names = axes.chain((0..data.components.len()).map(|d| format!("{}_{d}", field.name)));
-        let endian = if cfg!(target_endian = "little") { "little" } else { "big" };
         json!({
             "zarr_format": 3,
             "node_type": "array",
@@ -178,7 +188,7 @@ impl Grid {
             "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk.collect::<Vec<_>>()}},
             "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
             "fill_value": data.zero(),
-            "codecs": [{"name": "bytes", "configuration": {"endian": endian}}, {"name": "crc32c"}],
+            "codecs": [{"name": "bytes", "configuration": {"endian": ENDIAN}}, {"name": "crc32c"}],
             "dimension_names": names.collect::<Vec<_>>(),
             "attributes": {"maniple": Self::about(field, &self.rect)},
         })
@@ -212,21 +222,15 @@ impl Grid {
             return Err(format!("expected a chunk_shape of {dim} lengths and {:?}, found {listed}", data.components));
         };
         let encoding = &metadata["chunk_key_encoding"];
+        let (prefix, usual) = match encoding["name"].as_str() {
+            Some("default") => ("c", '/'),
+            Some("v2") => ("", '.'),
+            _ => return Err(format!("expected chunk_key_encoding \"default\" or \"v2\", found {encoding}")),
+        };
         let separator = match encoding["configuration"]["separator"].as_str() {
             Some("/") => '/',
             Some(".") => '.',
-            _ => {
-                if encoding["name"] == json!("v2") {
-                    '.'
-                } else {
-                    '/'
-                }
-            }
-        };
-        let prefix = match encoding["name"].as_str() {
-            Some("default") => "c",
-            Some("v2") => "",
-            _ => return Err(format!("expected chunk_key_encoding \"default\" or \"v2\", found {encoding}")),
+            _ => usual,
         };
         let codecs = metadata["codecs"].as_array().map(Vec::as_slice).unwrap_or_default();
         let names: Vec<&str> = codecs.iter().map(|codec| codec["name"].as_str().unwrap_or("?")).collect();
@@ -234,9 +238,8 @@ impl Grid {
             let advice = "write it without compression, in zarr-python with compressors=None";
             return Err(format!("expected the codecs bytes and crc32c, found {}; {advice}", names.join(", ")));
         }
-        let endian = if cfg!(target_endian = "little") { "little" } else { "big" };
         if data.number.3 > 1 {
-            expect("byte order", json!(endian), &codecs[0]["configuration"]["endian"])?;
+            expect("byte order", json!(ENDIAN), &codecs[0]["configuration"]["endian"])?;
         }
         // What is missing is zero, as in a new region, or else it is needed.
         let is_zero = [data.zero(), json!(0)].contains(&metadata["fill_value"]);
@@ -244,6 +247,12 @@ impl Grid {
         let components = data.components.len();
         Ok(Self { rect, chunk, separator, prefix, components, has_checksum: names.len() == 2, is_complete })
     }
+}
+
+/// The parts of a file of NumPy's that tasks read or write, of which the values begin after `start` bytes.
+pub fn parts_of_npy(path: &Path, start: u64, grid: &Grid, size: usize) -> Vec<(PathBuf, BoxOf, Rect)> {
+    let of = BoxOf { rect: grid.rect, start, size, has_checksum: false };
+    grid.chunks().map(|(_, _, part)| (path.to_owned(), of.clone(), part)).collect()
 }
 
 /// The metadata of a group, with that of its arrays if it has any.

@@ -158,7 +158,7 @@ impl Checkpoint {
         }
         let whole = Whole { step, trees: names, values: type_name::<V>().into() };
         begun.checkpoint(&self.program, whole.clone(), values)?;
-        let saving = save_arrays(&self.top, &path, begun, regions, Some(self.keep))?;
+        let saving = save_arrays(&self.top, &path, begun, regions, Some((step, self.keep)))?;
         self.saving = Some((saving, whole));
         Ok(())
     }

@@ -37,7 +37,7 @@ pub use checkpoint::Checkpoint;
 use crate::prelude::*;
 use crate::regions::FieldInfo;
 use crate::runtime::Tree;
-use array::{DataType, Grid, METADATA, group, node_name};
+use array::{DataType, Grid, METADATA, group, node_name, parts_of_npy};
 use boxes::BoxOf;
 use serde_json::{Value, json};
 use std::future::Future;
@@ -130,18 +130,6 @@ struct Saving {
 }
 
 impl Saving {
-    /// Launches the task that gives what is written its name, after all others.
-    fn publish(
-        top: &Top,
-        path: &Path,
-        keep: Option<usize>,
-        (begun, tasks): (TaskFuture<PathBuf>, Vec<TaskFuture<()>>),
-    ) -> Result<Self, Error> {
-        let after = tasks.iter().map(Input::from).collect();
-        let publish = top.try_launch(tasks::publish, (path.to_owned().into(), (&begun).into(), keep.into(), after));
-        Ok(Self { published: publish.on(NodeId(0)).go()?, begun, tasks })
-    }
-
     /// Waits until it has its name. If anything fails, what was written is removed.
     async fn over(self, top: &Top) -> Result<(), Error> {
         let published = self.published.await;
@@ -156,11 +144,11 @@ impl Saving {
     }
 }
 
-/// A field, the directory of its array, and its chunks.
-type Array = (PathBuf, &'static FieldInfo, Grid);
+/// A field, its files with the points of each and those of them that a task reads or writes, and whether they must be there.
+type Files = (&'static FieldInfo, Vec<(PathBuf, BoxOf, Rect)>, bool);
 
-/// The arrays of a region's fields, and the metadata of their group in directory `at`.
-fn describe(top: &Top, region: Region, at: &Path, begun: &mut Begun) -> Result<Vec<Array>, Error> {
+/// The files of a region's fields, and the metadata of their group in directory `at`.
+fn describe(top: &Top, region: Region, at: &Path, begun: &mut Begun) -> Result<Vec<Files>, Error> {
     let tree = top.tree(region)?;
     let (mut arrays, mut metadata): (Vec<_>, Vec<(String, Value)>) = (Vec::new(), Vec::new());
     for field in &tree.fields {
@@ -172,7 +160,7 @@ fn describe(top: &Top, region: Region, at: &Path, begun: &mut Begun) -> Result<V
         }
         let described = grid.metadata(field);
         begun.add(at.join(&name).join(METADATA), described.to_string());
-        arrays.push((at.join(&name), *field, grid));
+        arrays.push((*field, grid.files(&at.join(&name), field.size), true));
         metadata.push((name, described));
     }
     begun.add(at.join(METADATA), group(&metadata, json!({ "tree": tree.name })).to_string());
@@ -184,44 +172,48 @@ fn save_arrays(
     top: &Top,
     path: &Path,
     begun: Begun,
-    regions: Vec<(Region, Vec<Array>)>,
-    keep: Option<usize>,
+    regions: Vec<(Region, Vec<Files>)>,
+    keep: Option<(u64, usize)>,
 ) -> Result<Saving, Error> {
     let begun = top.try_launch(tasks::begin, (path.to_owned().into(), begun.into())).on(NodeId(0)).go()?;
-    let mut written = Vec::new();
-    for (region, arrays) in regions {
-        for (name, field, grid) in arrays {
-            for (chunk, rect, part) in grid.chunks() {
-                let data = top.region(Region { tree: region.tree, rect: part })?.read_bytes(field);
-                let of = BoxOf { rect, start: 0, size: field.size, has_checksum: true };
-                let args = (data, (&begun).into(), name.join(chunk).into(), of.into());
-                written.push(top.try_launch(tasks::write, args).named("save").go()?);
-            }
-        }
-    }
-    Saving::publish(top, path, keep, (begun, written))
+    save_files(top, path, begun, regions, keep)
 }
 
 fn save_npy(top: &Top, region: Region, path: &Path) -> Result<Saving, Error> {
     let field = only_field(&top.tree(region)?, path)?;
-    let data = DataType::of(field);
-    let head = npy::head(&data.shape(&region.rect), &data.descr());
-    let (rect, start) = (region.rect, head.len() as u64);
+    let (rect, data) = (region.rect, DataType::of(field));
+    let grid = Grid::of(rect, &data, &top.instances(region, field.id)?);
+    let head = npy::head(&data.shape(&rect), &data.descr());
+    let start = head.len() as u64;
     let length = start + (rect.volume() * field.size) as u64;
     let begin = (path.to_owned().into(), head.into(), length.into());
     let begun = top.try_launch(tasks::begin_npy, begin).on(NodeId(0)).go()?;
-    let mut written = Vec::new();
-    for (_, _, piece) in Grid::of(rect, &data, &top.instances(region, field.id)?).chunks() {
-        let data = top.region(Region { tree: region.tree, rect: piece })?.read_bytes(field);
-        let of = BoxOf { rect, start, size: field.size, has_checksum: false };
-        let args = (data, (&begun).into(), PathBuf::new().into(), of.into());
-        written.push(top.try_launch(tasks::write, args).named("save").go()?);
-    }
-    Saving::publish(top, path, None, (begun, written))
+    let files = parts_of_npy(Path::new(""), start, &grid, field.size);
+    save_files(top, path, begun, vec![(region, vec![(field, files, true)])], None)
 }
 
-/// The files of a field, the points of each and those that are needed of it, and whether the file must be there.
-type Files = (&'static FieldInfo, Vec<(PathBuf, BoxOf, Rect)>, bool);
+/// Launches the tasks that write files, whose paths are within what was begun, and the one that gives that its name.
+fn save_files(
+    top: &Top,
+    path: &Path,
+    begun: TaskFuture<PathBuf>,
+    regions: Vec<(Region, Vec<Files>)>,
+    keep: Option<(u64, usize)>,
+) -> Result<Saving, Error> {
+    let mut written = Vec::new();
+    for (region, arrays) in regions {
+        for (field, files, _) in arrays {
+            for (file, of, part) in files {
+                let data = top.region(Region { tree: region.tree, rect: part })?.read_bytes(field);
+                let args = (data, (&begun).into(), file.into(), of.into());
+                written.push(top.try_launch(tasks::write, args).named("save").go()?);
+            }
+        }
+    }
+    let after = written.iter().map(Input::from).collect();
+    let publish = top.try_launch(tasks::publish, (path.to_owned().into(), (&begun).into(), keep.into(), after));
+    Ok(Saving { published: publish.on(NodeId(0)).go()?, begun, tasks: written })
+}
 
 /// Finds the files of all fields of a region. Those of a checkpoint have no others, and the same points and elements.
 async fn look(top: &Top, region: Region, path: &Path, npy: bool, of_checkpoint: bool) -> Result<Vec<Files>, Error> {
@@ -240,13 +232,11 @@ async fn look(top: &Top, region: Region, path: &Path, npy: bool, of_checkpoint: 
     };
     let mut arrays = Vec::new();
     for (field, found) in tree.fields.iter().zip(found.await?) {
-        let (rect, size) = (region.rect, field.size);
+        let rect = region.rect;
         arrays.push(match found {
             Found::Npy { path, start } => {
-                let of = BoxOf { rect, start, size, has_checksum: false };
-                let known = top.instances(region, field.id)?;
-                let grid = Grid::of(rect, &DataType::of(field), &known);
-                (*field, grid.chunks().map(|(_, _, piece)| (path.clone(), of.clone(), piece)).collect(), true)
+                let grid = Grid::of(rect, &DataType::of(field), &top.instances(region, field.id)?);
+                (*field, parts_of_npy(&path, start, &grid, field.size), true)
             }
             Found::Zarr { path, metadata } => {
                 let refused = |why| Error::user(format!("{}: {why}", path.join(METADATA).display()));
@@ -256,9 +246,7 @@ async fn look(top: &Top, region: Region, path: &Path, npy: bool, of_checkpoint: 
                 if of_checkpoint && *came != expected {
                     return Err(refused(format!("expected points and elements {expected}, found {came}")));
                 }
-                let of = |rect| BoxOf { rect, start: 0, size, has_checksum: grid.has_checksum };
-                let files = grid.chunks().map(|(chunk, rect, part)| (path.join(chunk), of(rect), part));
-                (*field, files.collect(), grid.is_complete)
+                (*field, grid.files(&path, field.size), grid.is_complete)
             }
         });
     }

@@ -90,9 +90,8 @@ fn write_all(path: &Path, content: &[u8]) -> io::Result<()> {
 
 /// Makes a new file or directory beside a path, with a name that nobody has.
 fn new_part(path: &Path, make: impl Fn(&Path) -> io::Result<()>) -> Result<PathBuf, Error> {
-    if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-        fs::create_dir_all(dir).map_err(at(dir))?;
-    }
+    let dir = directory_of(path);
+    fs::create_dir_all(dir).map_err(at(dir))?;
     for number in 0_u64.. {
         let part = part_of(path, number);
         match make(&part) {
@@ -101,6 +100,10 @@ fn new_part(path: &Path, make: impl Fn(&Path) -> io::Result<()>) -> Result<PathB
         }
     }
     unreachable!("some number is free")
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// A path beside another one for what is not whole.
@@ -177,11 +180,11 @@ pub fn read(mut data: WriteBytes, path: Arg<PathBuf>, of: Arg<BoxOf>, is_needed:
     data.set_runs(|run| reader.read_exact(run)).and_then(|()| reader.finish()).map_err(at(&path))
 }
 
-/// Gives what is written its name, in place of what was there. Of checkpoints, so many of the newest ones stay.
+/// Gives what is written its name, in place of what was there. If it is a checkpoint, `keep` has its step, and how many stay.
 pub fn publish(
     Arg(path): Arg<PathBuf>,
     Arg(part): Arg<PathBuf>,
-    keep: Arg<Option<usize>>,
+    keep: Arg<Option<(u64, usize)>>,
     _written: Many<Arg<()>>,
 ) -> Result<(), Error> {
     if fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir()) {
@@ -190,11 +193,11 @@ pub fn publish(
     } else {
         fs::rename(&part, &path).map_err(at(&path))?;
     }
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let dir = directory_of(&path);
     // Some file systems can't. Then the name comes to the disk with its next write.
     let _synced = File::open(dir).and_then(|dir| dir.sync_all());
-    if let Some(keep) = *keep
-        && let Err(e) = remove_old(dir, &path, keep)
+    if let Some((step, keep)) = *keep
+        && let Err(e) = remove_old(dir, step, keep)
     {
         log::warn!("a checkpoint was written, but older ones stay: {e}");
     }
@@ -361,13 +364,15 @@ pub fn read_values<V: Portable>(dir: Arg<PathBuf>) -> Result<V, Error> {
     postcard::from_bytes(values).map_err(|e| wrong(&path, format!("the values can't be read: {e}")))
 }
 
-/// Removes surplus checkpoints, and unfinished ones older than this one.
-fn remove_old(dir: &Path, path: &Path, keep: usize) -> Result<(), Error> {
+/// Removes surplus checkpoints, and unfinished ones of earlier steps.
+fn remove_old(dir: &Path, step: u64, keep: usize) -> Result<(), Error> {
+    let [whole, mut unfinished] = checkpoints(dir)?;
+    unfinished.retain(|(other, _)| *other < step);
     // Without its name first: a run may be killed before all of it is gone.
-    for (_, old) in checkpoints(dir)?[0].iter().rev().skip(keep) {
-        fs::rename(old, part_of(old, 0)).map_err(at(old))?;
+    for (other, old) in whole.iter().rev().skip(keep) {
+        let gone = part_of(old, 0);
+        fs::rename(old, &gone).map_err(at(old))?;
+        unfinished.push((*other, gone));
     }
-    let [_, mut left] = checkpoints(dir)?;
-    left.retain(|(step, _)| dir.join(name_of(*step)) < *path);
-    left.iter().try_for_each(|(_, old)| remove(old))
+    unfinished.iter().try_for_each(|(_, old)| remove(old))
 }

@@ -4,7 +4,7 @@ use crate::processes;
 use crate::size::part;
 use maniple::output::{Checkpoint, Output};
 use maniple::prelude::*;
-use maniple::regions::FieldInfo;
+use maniple::regions::{Coherence, FieldInfo, Privilege};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -95,37 +95,20 @@ async fn reads(shard: Shard, block: Region) -> Result<(), Error> {
 }
 
 /// Launches a task on the blocks of a tree.
-async fn on_blocks<F>(top: &Top, tree: Region, tiles: [usize; 3], writes: bool, task: F) -> Result<(), Error>
-where
-    F: AsyncTask,
-{
+async fn on_blocks(
+    top: &Top,
+    tree: Region,
+    tiles: [usize; 3],
+    privilege: Privilege,
+    task: ShardTask<Region, ()>,
+) -> Result<(), Error> {
     let blocks: Vec<Region> = Partition::grid(tree, tiles)?.iter().collect();
     let gang = top.gang("blocks", blocks.len() as u32)?;
-    let task = task.register(top);
     let start = |s: u32| {
-        let block = blocks[s as usize];
-        let launch = ShardLaunch::new(block);
-        if writes {
-            launch.writes(block, [A.id(), B.id(), C.id()])
-        } else {
-            launch.reads(block, [A.id(), B.id(), C.id()])
-        }
+        let (block, fields) = (blocks[s as usize], [A.id(), B.id(), C.id()]);
+        ShardLaunch::new(block).require(block, fields, privilege, Coherence::Exclusive)
     };
     top.launch_gang(&gang, &task, start)?.all().await.map(drop)
-}
-
-trait AsyncTask {
-    fn register(self, top: &Top) -> ShardTask<Region, ()>;
-}
-
-impl<F, Fut> AsyncTask for F
-where
-    F: Fn(Shard, Region) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<(), Error>> + 'static,
-{
-    fn register(self, top: &Top) -> ShardTask<Region, ()> {
-        top.register("blocks", self)
-    }
 }
 
 /// Runs on threads, under the seeded driver, or on the processes of this test.
@@ -146,15 +129,16 @@ fn what_was_saved_is_loaded() {
                 async move {
                     let dir = directory(&top).await?;
                     let tree = top.region_tree("first", rect, &fields(padding))?;
-                    on_blocks(&top, tree, writers, true, writes).await?;
+                    let (writes, reads) = (top.register("writes", writes), top.register("reads", reads));
+                    on_blocks(&top, tree, writers, Privilege::ReadWrite, writes).await?;
                     top.save(&tree, dir.join("saved")).await?;
                     // What is there is replaced.
                     top.save(&tree, dir.join("saved")).await?;
                     let other = top.region_tree("second", rect, &fields(0))?;
                     top.load(&other, dir.join("saved")).await?;
-                    on_blocks(&top, other, readers, false, reads).await?;
+                    on_blocks(&top, other, readers, Privilege::Read, reads).await?;
                     // Saving changed nothing.
-                    on_blocks(&top, tree, readers, false, reads).await?;
+                    on_blocks(&top, tree, readers, Privilege::Read, reads).await?;
                     remove(&top, dir).await
                 }
             });

@@ -32,8 +32,9 @@ use std::sync::Arc;
 /// barrier announces that one more may be sent. The first `depth` generations of the empty barrier are complete from the start,
 /// so a producer may be `depth` values ahead of its consumer.
 ///
-/// Arguments made with [`Producer::put`], [`Producer::put_vec`] and [`Consumer::get`] use both barriers. The task waits for a free buffer or for a
-/// value, and its end announces the next value or the next free buffer. An edge that a launch does not name is left alone.
+/// Arguments made with [`Producer::put`], [`Producer::put_vec`] and [`Consumer::get`] use both barriers. The task waits for a free
+/// buffer or for a value, and its end announces the next value or the next free buffer. An edge that a launch does not name is left
+/// alone.
 ///
 /// ```
 /// use maniple_runtime::{Edges, Error, Get, Put, Runtime, Shard, ShardLaunch, Arg};
@@ -543,9 +544,6 @@ impl<T: Element> Param for Get<'_, T> {
     type Arg = GetFrom<T>;
     type Kept = ();
     type Sent = ();
-    fn declare(_: &Self::Arg, _: &mut Declaring<'_>) -> Result<(), Error> {
-        Ok(())
-    }
     #[inline]
     fn take(arg: Self::Arg, taking: &mut Taking<'_>) {
         take_consumer(&arg.ends.into[arg.number as usize], taking);
@@ -590,9 +588,6 @@ impl<T: Element> Param for PutVec<'_, T> {
     type Arg = PutVecTo<T>;
     type Kept = ();
     type Sent = ();
-    fn declare(_: &Self::Arg, _: &mut Declaring<'_>) -> Result<(), Error> {
-        Ok(())
-    }
     #[inline]
     fn take(arg: Self::Arg, taking: &mut Taking<'_>) {
         let kind = const { &VecKind::of::<T>() };
@@ -636,9 +631,6 @@ impl<T: Element> Param for Sending<T> {
     type Arg = SendingTo<T>;
     type Kept = Payload;
     type Sent = Payload;
-    fn declare(_: &Self::Arg, _: &mut Declaring<'_>) -> Result<(), Error> {
-        Ok(())
-    }
     #[inline]
     fn take(arg: Self::Arg, taking: &mut Taking<'_>) -> Payload {
         arg.along.take(ValueAt::Send, taking);

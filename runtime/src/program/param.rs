@@ -143,8 +143,12 @@ pub trait Param {
     type Kept: 'static;
     /// The part of the argument that travels with the task to another processor. A planted bug uses it twice.
     type Sent: Clone + Send + 'static;
+    /// Names the regions and futures of the argument, if it has any, and refuses it if it can't be.
     #[doc(hidden)]
-    fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error>;
+    #[inline]
+    fn declare(_: &Self::Arg, _: &mut Declaring<'_>) -> Result<(), Error> {
+        Ok(())
+    }
     /// The number of regions that the argument names.
     #[doc(hidden)]
     fn regions(_: &Self::Arg) -> usize {
