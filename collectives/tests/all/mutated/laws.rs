@@ -1,6 +1,6 @@
 //! An interpreter on terms: the laws that schedules ask for.
 
-use super::{Program, St, Wanted};
+use super::{Kind, Program, St, Wanted};
 use maniple_collectives::{Combine, Laws, Part};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -70,15 +70,21 @@ pub(super) fn laws_of(program: &Program) -> Laws {
         .collect();
     let mut made: HashSet<String> = HashSet::new();
     let mut undone = false;
-    // As neighbours on one processor combine in place: in pairs, then these, and so on.
+    // As neighbours on one processor combine in place: in pairs, then these, and so on. Or the first gathers the others' blocks.
     for group in program.groups.iter().filter(|group| group.len() > 1).collect::<HashSet<_>>() {
+        if task.kind == Kind::Gather {
+            for rank in group.clone().skip(1) {
+                let others = ranks[rank as usize].clone();
+                ranks[group.start as usize].extend(others);
+            }
+            continue;
+        }
         let mut distance = 1;
         while distance < group.len() {
             for i in (group.start as usize..group.end as usize).step_by(2 * distance) {
                 if i + distance < group.end as usize {
                     for block in 0..task.blocks {
-                        let both = [i, i + distance].map(|rank| ranks[rank][&(0, block)].clone());
-                        let [a, b] = both;
+                        let [a, b] = [i, i + distance].map(|rank| ranks[rank][&(0, block)].clone());
                         let term = Rc::new(Term::Both(a, b));
                         made.insert(term.form());
                         ranks[i].insert((0, block), term);
