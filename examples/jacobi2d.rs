@@ -22,12 +22,10 @@ fn step(mut u: ReadWrite<f64, 2>, ghosts: Ghosts<f64, 2>) -> f64 {
 /// How many cells of a block differ from the whole plate after as many steps of sequential code.
 fn wrong_cells(u: Read<f64, 2>, steps: Arg<u32>) -> usize {
     let all = Rect::new([0, 0], PLATE);
-    let mut plate = vec![0.0; all.volume()];
-    for _ in 0..*steps {
-        let old = plate.clone();
+    let plate = (0..*steps).fold(vec![0.0; all.volume()], |old, _| {
         let at = |cell| all.position(cell).map_or(1.0, |position| old[position]);
-        all.points().zip(&mut plate).for_each(|(cell, u)| *u = mean_of_neighbours(at, cell));
-    }
+        all.points().map(|cell| mean_of_neighbours(at, cell)).collect()
+    });
     u.rect().points().filter(|&cell| all.position(cell).is_none_or(|position| plate[position] != u.get(cell))).count()
 }
 

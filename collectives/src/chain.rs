@@ -369,13 +369,13 @@ impl<By: Reduction> RunningValue for Live<'_, By> {
         }
     }
 
-    fn take_loan(&mut self, _part: u16, how: u8, lent: &Arc<dyn Lent>) -> bool {
-        let is_whole = matches!(self.chain.running, Running::Registers) && self.role().parts.is_none();
-        if how != Combine::Replace as u8 || !is_whole {
+    fn take_loan(&mut self, part: u16, how: u8, lent: &Arc<dyn Lent>) -> bool {
+        if how != Combine::Replace as u8 || !matches!(self.chain.running, Running::Registers) {
             return false;
         }
+        let Some(register) = self.role().taken_whole(part) else { return false };
         let Some(vector) = vector_in(lent.clone()) else { return false };
-        self.chain.registers().take_loan(vector);
+        self.chain.registers().take_loan(register, vector);
         true
     }
 

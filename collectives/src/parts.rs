@@ -1,7 +1,7 @@
 //! The registers of a call and their parts.
 
 use crate::sizes::{Sizes, Starts, ends};
-use crate::{Goal, Schedule, Step};
+use crate::{Combine, Goal, Part, Schedule, Step};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -39,6 +39,16 @@ pub fn part_blocks(schedule: &Schedule) -> PartBlocks {
     schedule.parts().iter().map(|part| (part.register, part.blocks.clone())).collect()
 }
 
+/// The part that the last step brings, if it is all of the result, in a register that no other step uses, nor the contribution.
+fn brought(schedule: &Schedule) -> Option<u16> {
+    let (last, others) = schedule.steps().split_last()?;
+    let &Step::Read { part: brought, combine: Combine::Replace, .. } = last else { return None };
+    let part = |part: u16| &schedule.parts()[usize::from(part)];
+    let is_whole = *part(brought) == Part::new(schedule.result(), 0..schedule.blocks());
+    let uses = |step| parts_of(step).into_iter().flatten().any(|of| part(of).register == schedule.result());
+    (is_whole && schedule.result() != 0 && !others.iter().any(uses)).then_some(brought)
+}
+
 /// Where the parts of one rank's steps are, and its contribution and its result.
 pub struct Parts {
     pub parts: PartBlocks,
@@ -51,6 +61,8 @@ pub struct Parts {
     /// The contribution in register 0, and the result with its register, if the rank has them.
     pub contribution: Option<Range<usize>>,
     pub result: Option<(u8, Range<usize>)>,
+    /// The part that the last step brings, if that is all of a register that no other step uses: the result.
+    pub brought: Option<u16>,
 }
 
 impl Parts {
@@ -66,6 +78,7 @@ impl Parts {
             registers: Vec::new(),
             contribution: None,
             result: None,
+            brought: brought(schedule),
         };
         for (register, hull) in (0..=u8::MAX).zip(hulls) {
             let starts = sizes.of(goal, rank, blocks, register);
@@ -78,9 +91,14 @@ impl Parts {
         made
     }
 
+    /// The register whose content the last step brings, which may be the vector of another rank.
+    pub fn brought_register(&self) -> Option<usize> {
+        self.brought.map(|part| self.parts[usize::from(part)].0.into())
+    }
+
     /// The elements of some blocks of a register.
     #[inline]
-    fn place(&self, register: u8, blocks: &Range<u32>) -> Range<usize> {
+    pub fn place(&self, register: u8, blocks: &Range<u32>) -> Range<usize> {
         let (starts, first) = &self.starts[usize::from(register)];
         let Range { start, end } = starts.range(blocks.clone());
         // A part that no step uses may lie outside.

@@ -212,10 +212,11 @@ impl<T: Element> Registers<T> {
     }
 
     /// Makes registers free to change. What the last call left there is of no use, so another vector will do while somebody
-    /// holds it.
+    /// holds it. One whose content comes as a whole needs none, unless its elements have no bytes.
     fn make_free(&mut self, role: &Role<T>, from: usize) {
+        let brought = role.parts.as_ref().and_then(|parts| parts.brought_register()).filter(|_| size_of::<T>() > 0);
         for (at, &elements) in role.registers().iter().enumerate().skip(from) {
-            if !self.all[at].is_free(elements) {
+            if Some(at) != brought && !self.all[at].is_free(elements) {
                 let free = self.spare.take(elements, role.parts.is_some());
                 self.replace(at, free);
             }
@@ -242,8 +243,8 @@ impl<T: Element> Registers<T> {
     }
 
     /// Takes a whole value of others in place of its own. Nobody changes it.
-    pub fn take_loan(&mut self, vector: Vector<T>) {
-        self.replace(0, Register::Held(vector));
+    pub fn take_loan(&mut self, register: usize, vector: Vector<T>) {
+        self.replace(register, Register::Held(vector));
     }
 
     /// The result. It is handed over where it has the place of a contribution whose memory was given. Otherwise it is lent:
@@ -264,17 +265,19 @@ impl<T: Element> Registers<T> {
         of.hold(range)
     }
 
-    /// Lets go of a contribution that was not copied. Whoever else holds it is the only one then. Blocks of one that was given
-    /// and has the result stay, because later calls use its memory again.
+    /// Lets go of vectors of others, and of a contribution that was not copied. Whoever else holds it is the only one then. Blocks of
+    /// one that was given and has the result stay, because later calls use its memory again.
     pub fn end(&mut self, has_result: bool) {
-        let goes = match self.all.first() {
-            None | Some(Register::Empty) => false,
-            Some(Register::Held(_)) => true,
-            Some(Register::Whole(_)) => self.given,
-            Some(Register::Parts(parts)) => parts.is_shared() || self.given && !has_result,
-        };
-        if goes {
-            self.replace(0, Register::Empty);
+        for at in 0..self.all.len() {
+            let goes = match &self.all[at] {
+                Register::Empty => false,
+                Register::Held(_) => true,
+                Register::Whole(_) => self.given && at == 0,
+                Register::Parts(parts) => at == 0 && (parts.is_shared() || self.given && !has_result),
+            };
+            if goes {
+                self.replace(at, Register::Empty);
+            }
         }
         self.given = false;
     }
@@ -414,7 +417,7 @@ mod tests {
         let (role, mut registers) = (role(4), Registers::<u64>::new());
         registers.begin_with(&role, |own| own.fill(2));
         let place = registers.get(role.at(0)).as_ptr();
-        registers.take_loan(vec![1; 4].into());
+        registers.take_loan(0, vec![1; 4].into());
         assert_eq!(registers.get(role.at(0)), [1; 4]);
         registers.begin_with(&role, |own| own.fill(3));
         assert_eq!(registers.get(role.at(0)).as_ptr(), place);

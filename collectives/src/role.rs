@@ -24,8 +24,8 @@ pub struct Role<T> {
     pub fixed: Option<T>,
     /// Whether the result is one contribution, which has met no other.
     pub alone: bool,
-    /// Where the first shard of its group keeps this one's contribution, if it gathers those of the group.
-    pub gathered: Option<Range<usize>>,
+    /// The blocks of its contribution, if the first shard of its group gathers those of the group.
+    pub gathered: Option<Range<u32>>,
 }
 
 impl<T: Element> Role<T> {
@@ -33,7 +33,7 @@ impl<T: Element> Role<T> {
     pub fn of(schedule: &Schedule, goal: &Goal, sizes: &Sizes, identity: Option<T>) -> Self {
         let parts = Parts::of(schedule, goal, sizes);
         if schedule.group().start != schedule.rank() && !goal.combines() {
-            return Self::of_one_that_follows(&parts);
+            return Self::of_one_that_follows(&parts, goal.contribution(schedule.rank()));
         }
         let whole = parts.whole();
         let combined = || goal.combined(schedule.rank());
@@ -50,7 +50,7 @@ impl<T: Element> Role<T> {
     }
 
     /// The role of a shard whose contribution goes to the first one of its group, which has the result.
-    fn of_one_that_follows(parts: &Parts) -> Self {
+    fn of_one_that_follows(parts: &Parts, contribution: Range<u32>) -> Self {
         let contributes = parts.contribution.as_ref().map(|range| range.len());
         Self {
             contributes,
@@ -59,7 +59,7 @@ impl<T: Element> Role<T> {
             parts: None,
             fixed: None,
             alone: false,
-            gathered: parts.contribution.clone(),
+            gathered: Some(contribution),
         }
     }
 
@@ -90,6 +90,19 @@ impl<T> Role<T> {
     pub fn contribution(&self) -> Range<usize> {
         let range = self.parts.as_ref().map_or(Some(0..self.whole), |parts| parts.contribution.clone());
         range.unwrap_or_default()
+    }
+
+    /// Some blocks of register 0, if the value is in parts.
+    pub fn place(&self, blocks: &Range<u32>) -> Range<usize> {
+        self.parts.as_ref().map_or(0..self.whole, |parts| parts.place(0, blocks))
+    }
+
+    /// The register that takes the vector which a part brings, if a step brings all of it.
+    pub fn taken_whole(&self, part: u16) -> Option<usize> {
+        match &self.parts {
+            None => Some(0),
+            Some(parts) => parts.brought_register().filter(|_| parts.brought == Some(part)),
+        }
     }
 
     /// The register of the result, and its elements.

@@ -113,6 +113,12 @@ impl<R: Reduction> ReplaySpec for CollectiveSpec<R> {
     }
 }
 
+/// The shards of each processor and of each node.
+pub fn groups(top: &Top, gang: &Gang) -> Result<Groups, Error> {
+    let places = top.placement(gang)?;
+    Ok(Groups::runs(&places).on_nodes(|rank| top.node_of(places[rank as usize])))
+}
+
 impl<R: Reduction> Request<R> {
     /// The size of the largest vector of any rank.
     fn bytes(&self) -> usize {
@@ -218,7 +224,7 @@ impl<R: Reduction> Request<R> {
     /// The schedules, or what was expected and what came in its place.
     fn schedules(&self, top: &Top, gang: &Gang, name: &str) -> Result<Result<Schedules, (String, String)>, Error> {
         let Self { goal, order, .. } = self;
-        let groups = Groups::runs(&top.placement(gang)?);
+        let groups = groups(top, gang)?;
         let laws = self.laws();
         if goal.combines()
             && *order == Order::Left

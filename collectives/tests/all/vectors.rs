@@ -423,7 +423,7 @@ fn memory_for_contributions_is_refused_where_none_is_contributed() {
 
 /// By default, where shards share a processor. Parts are slices of the result.
 #[test]
-fn an_allgather_has_one_result_on_each_processor() {
+fn an_allgather_has_one_result_on_each_node() {
     async fn shard(shard: Shard, all: Of) -> Result<Vec<usize>, Error> {
         let mut places = Vec::new();
         for call in 0..6 {
@@ -447,10 +447,7 @@ fn an_allgather_has_one_result_on_each_processor() {
         });
         run.expect("a run").0
     });
-    for half in places.chunks(4) {
-        assert!(half.iter().all(|places| *places == half[0]), "{places:?}");
-    }
-    assert!(places[0].iter().zip(&places[4]).all(|(a, b)| a != b), "{places:?}");
+    assert!(places.iter().all(|of| *of == places[0]), "{places:?}");
 }
 
 /// A contribution that fails is the error of the whole call on all shards, and of its parts. The next call works.

@@ -168,6 +168,11 @@ impl Top {
         self.core().effects().machine().processors()
     }
 
+    /// The node of a processor, whose workers share an address space. Local; never waits.
+    pub fn node_of(&self, processor: ProcessorId) -> NodeId {
+        self.core().effects().machine().node_of(processor)
+    }
+
     /// Makes a region tree: the points of `rect`, each with `fields`. Returns the region of all points. All bytes of
     /// its values are zero at first. Collective; never waits. A shard makes one for itself with
     /// [`Shard::region_tree`](crate::Shard::region_tree).

@@ -71,19 +71,31 @@ pub fn bruck_allgather(rank: u32, ranks: u32, of: &Ranks) -> Schedule {
     let all = of.len();
     Schedule::linked(rank, |rank| {
         let mut schedule = Schedule::new(rank, ranks, all);
-        let Some(position) = of.position(rank) else { return schedule };
-        let around = |distance: u32| (position + distance) % all;
-        for CircleRound { distance, count } in circle_rounds(all) {
-            // It has the blocks from its own on.
-            for blocks in circle(position, count, all) {
-                schedule.send(of.at(around(all - distance)), Part::new(0, blocks));
-            }
-            for blocks in circle(around(distance), count, all) {
-                schedule.receive(of.at(around(distance)), Part::new(0, blocks), Combine::Replace);
-            }
+        if let Some(position) = of.position(rank) {
+            circle_steps(&mut schedule, (position, all), |blocks| blocks, |position| of.at(position));
         }
         schedule
     })
+}
+
+/// The steps of a position of a circle in the rounds in which all gather the blocks of all. Each position has the blocks that `of` gives,
+/// and the rank that `at` gives.
+pub fn circle_steps(
+    schedule: &mut Schedule,
+    (position, all): (u32, u32),
+    of: impl Fn(Range<u32>) -> Range<u32>,
+    at: impl Fn(u32) -> u32,
+) {
+    let around = |distance: u32| (position + distance) % all;
+    for CircleRound { distance, count } in circle_rounds(all) {
+        // It has the blocks from its own on.
+        for blocks in circle(position, count, all) {
+            schedule.send(at(around(all - distance)), Part::new(0, of(blocks)));
+        }
+        for blocks in circle(around(distance), count, all) {
+            schedule.receive(at(around(distance)), Part::new(0, of(blocks)), Combine::Replace);
+        }
+    }
 }
 
 /// The cells of a contributor in an allgather: in each round one message each way, or two if it goes round the end.

@@ -1,9 +1,10 @@
-//! Two levels: first the ranks of each processor, then the processors.
+//! Two levels: first the ranks of each processor, then the processors. In an allgather, nodes are a third one.
 
+use super::bruck::circle_steps;
 use super::method::{Case, Method, Needs};
-use super::{bruck_allgather, recursive_doubling};
-use crate::schedule::Schedule;
-use crate::{Kind, Ranks};
+use super::recursive_doubling;
+use crate::Kind;
+use crate::schedule::{Combine, Part, Schedule};
 use std::ops::Range;
 
 /// See [`two_level`] and [`two_level_allgather`].
@@ -36,20 +37,27 @@ impl Method for TwoLevel {
     }
 }
 
-/// The ranks as groups of neighbours. The ranks of a group share a processor.
+/// The ranks as groups of neighbours. The ranks of a group share a processor. Groups of neighbours may share a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Groups {
     /// The first rank of each group, and the end of the last group.
     bounds: Vec<u32>,
+    /// The first group of each node, and the end of the last node.
+    nodes: Vec<u32>,
 }
 
 impl Groups {
-    /// Makes groups of the longest runs of ranks with the same place. `place` has the place of each rank.
+    /// Makes groups of the longest runs of ranks with the same place. `place` has the place of each rank. Each group has a node of
+    /// its own.
     pub fn runs(place: &[impl PartialEq]) -> Self {
-        let starts = (0..place.len()).filter(|&r| r == 0 || place[r] != place[r - 1]);
-        let mut bounds: Vec<u32> = starts.map(|r| r as u32).collect();
-        bounds.push(place.len() as u32);
-        Self { bounds }
+        let bounds = runs(place.len(), |rank| &place[rank]);
+        Self { nodes: (0..bounds.len() as u32).collect(), bounds }
+    }
+
+    /// The same with the longest runs of groups on the same node. `node` gives the node of a rank.
+    #[must_use]
+    pub fn on_nodes<N: PartialEq>(self, node: impl Fn(u32) -> N) -> Self {
+        Self { nodes: runs(self.bounds.len() - 1, |group| node(self.bounds[group])), ..self }
     }
 
     /// Makes groups of `size` ranks. The last one may be shorter.
@@ -58,9 +66,7 @@ impl Groups {
     ///
     /// If `size` is 0.
     pub fn of(ranks: u32, size: u32) -> Self {
-        let mut bounds: Vec<u32> = (0..ranks).step_by(size as usize).collect();
-        bounds.push(ranks);
-        Self { bounds }
+        Self::runs(&(0..ranks).map(|rank| rank / size).collect::<Vec<_>>())
     }
 
     /// The number of ranks.
@@ -85,7 +91,7 @@ impl Groups {
     }
 
     fn group(&self, number: u32) -> Range<u32> {
-        self.bounds[number as usize]..self.bounds[number as usize + 1]
+        self.ranks_of(number..number + 1)
     }
 
     /// The group of a rank.
@@ -96,6 +102,17 @@ impl Groups {
     fn number_of(&self, rank: u32) -> u32 {
         self.bounds.partition_point(|&start| start <= rank) as u32 - 1
     }
+
+    /// The ranks of some groups.
+    fn ranks_of(&self, groups: Range<u32>) -> Range<u32> {
+        self.bounds[groups.start as usize]..self.bounds[groups.end as usize]
+    }
+}
+
+/// The first of each run of items that are alike, and the end of the last run.
+fn runs<P: PartialEq>(items: usize, of: impl Fn(usize) -> P) -> Vec<u32> {
+    let starts = (0..items).filter(|&at| at == 0 || of(at) != of(at - 1));
+    starts.chain([items]).map(|at| at as u32).collect()
 }
 
 /// The steps of `rank` in a two-level allreduce.
@@ -120,43 +137,70 @@ impl Groups {
 ///
 /// If `rank` is not below the number of ranks.
 pub fn two_level(rank: u32, groups: &Groups) -> Schedule {
-    leaders(rank, groups, 1, recursive_doubling)
+    let ranks = groups.ranks();
+    assert!(rank < ranks, "rank {rank} is not below the {ranks} ranks");
+    let number = groups.number_of(rank);
+    let group = groups.group(number);
+    let schedule = match rank == group.start {
+        true => recursive_doubling(number, groups.len()).among(rank, ranks, |number| groups.group(number).start),
+        false => Schedule::new(rank, ranks, 1),
+    };
+    schedule.in_group(group)
 }
 
 /// The steps of `rank` in a two-level allgather.
 ///
-/// The ranks of a [group](Schedule::group) put their blocks into the vector of its first one. Then the first ranks of the groups
-/// exchange these by [`bruck_allgather`]. At the end all ranks of a group have the vector of its first one, which is the only one
-/// on their processor.
+/// The ranks of a [group](Schedule::group) put their blocks into the vector of its first one. The first ranks of the groups of a
+/// node send theirs to the first of all, and the first ranks of the nodes exchange what they have, in the rounds of
+/// [`bruck_allgather`](crate::bruck_allgather). Then they send the whole vector to the other groups of the node. A large one is
+/// not copied on its way there, so it is the only one on the node.
 ///
 /// Local: no rank talks to another.
 ///
 /// ```
 /// # use maniple_schedules::{Goal, Groups, Ranks, check, two_level_allgather};
-/// let (groups, all) = (Groups::of(8, 4), Ranks::all(8));
-/// let report = check(&Goal::gather(8, all.clone(), all), |rank| two_level_allgather(rank, &groups)).unwrap();
+/// let all = Ranks::all(8);
+/// let goal = Goal::gather(8, all.clone(), all);
+/// let groups = Groups::of(8, 4);
+/// let report = check(&goal, |rank| two_level_allgather(rank, &groups)).unwrap();
 /// assert_eq!((report.rounds, report.messages), (3, 14));
+/// let one_node = groups.on_nodes(|_| "here");
+/// let report = check(&goal, |rank| two_level_allgather(rank, &one_node)).unwrap();
+/// assert_eq!((report.rounds, report.messages), (4, 14));
 /// ```
 ///
 /// # Panics
 ///
 /// If `rank` is not below the number of ranks.
 pub fn two_level_allgather(rank: u32, groups: &Groups) -> Schedule {
-    let of = |Range { start, end }: Range<u32>| groups.bounds[start as usize]..groups.bounds[end as usize];
-    leaders(rank, groups, groups.ranks(), |number, all| {
-        bruck_allgather(number, all, &Ranks::all(all)).with_blocks(groups.ranks(), of)
-    })
-}
-
-/// The steps of the first ranks of groups by an algorithm for as many ranks as there are groups. The others have none.
-fn leaders(rank: u32, groups: &Groups, blocks: u32, make: impl Fn(u32, u32) -> Schedule) -> Schedule {
     let ranks = groups.ranks();
     assert!(rank < ranks, "rank {rank} is not below the {ranks} ranks");
-    let number = groups.number_of(rank);
-    let group = groups.group(number);
-    let schedule = match rank == group.start {
-        true => make(number, groups.len()).among(rank, ranks, |number| groups.group(number).start),
-        false => Schedule::new(rank, ranks, blocks),
-    };
-    schedule.in_group(group)
+    Schedule::linked(rank, |rank| allgather_steps(rank, groups)).in_group(groups.of_rank(rank))
+}
+
+fn allgather_steps(rank: u32, groups: &Groups) -> Schedule {
+    let (ranks, number) = (groups.ranks(), groups.number_of(rank));
+    let start = |group: u32| groups.bounds[group as usize];
+    let node = groups.nodes.partition_point(|&first| first <= number) as u32 - 1;
+    let on_node = groups.nodes[node as usize]..groups.nodes[node as usize + 1];
+    let (is_first, first) = (number == on_node.start, start(on_node.start));
+    // Elsewhere the result has a register of its own, which needs no memory.
+    let mut schedule = Schedule::new(rank, ranks, ranks).with_result(u8::from(!is_first));
+    if rank != start(number) {
+        return schedule;
+    }
+    if !is_first {
+        schedule.send(first, Part::new(0, groups.group(number)));
+        schedule.receive(first, Part::new(1, 0..ranks), Combine::Replace);
+        return schedule;
+    }
+    let others = on_node.start + 1..on_node.end;
+    for other in others.clone() {
+        schedule.receive(start(other), Part::new(0, groups.group(other)), Combine::Replace);
+    }
+    let nodes = groups.nodes.len() as u32 - 1;
+    let of = |nodes: Range<u32>| groups.ranks_of(groups.nodes[nodes.start as usize]..groups.nodes[nodes.end as usize]);
+    circle_steps(&mut schedule, (node, nodes), of, |node| start(groups.nodes[node as usize]));
+    others.for_each(|other| schedule.send(start(other), Part::new(0, 0..ranks)));
+    schedule
 }

@@ -288,7 +288,7 @@ impl<'a> Rank<'a> {
         let has_locals = self.schedule.steps().iter().any(|step| matches!(step, Step::Local { .. }));
         let came = if goal.contribution(rank) != whole && !(gathers && goal.contributors().contains(rank)) {
             "no whole vector as its contribution"
-        } else if self.schedule.registers() > 1 || self.schedule.parts().len() > 1 && !gathers || has_locals {
+        } else if !gathers && (self.schedule.registers() > 1 || self.schedule.parts().len() > 1) || has_locals {
             "several parts, or local steps"
         } else if !result.is_empty() && result != whole {
             "no whole vector as its result"

@@ -203,15 +203,6 @@ impl Schedule {
         Self { rank, ranks, group: rank..rank + 1, ..self }
     }
 
-    /// The same with other blocks, of which there are `blocks`. `of` gives those that take the place of some.
-    #[must_use]
-    pub fn with_blocks(mut self, blocks: u32, of: impl Fn(Range<u32>) -> Range<u32>) -> Self {
-        for part in &mut self.parts {
-            part.blocks = of(part.blocks.clone());
-        }
-        Self { blocks, ..self }
-    }
-
     /// The same with the [result](Self::result) in another register than 0.
     pub fn with_result(self, register: u8) -> Self {
         Self { result: register, ..self }

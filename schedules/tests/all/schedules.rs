@@ -150,24 +150,34 @@ fn two_levels_are_an_allreduce_for_every_size_and_any_blocks() {
     }
 }
 
-/// Blocks of the ranks of a processor are in the vector of its first one, which sends as in Bruck's allgather.
+/// Blocks of the ranks of a node are in the vector of its first one, which sends as in Bruck's allgather.
 #[test]
-fn two_levels_are_an_allgather_for_every_size_and_any_groups() {
+fn two_levels_are_an_allgather_for_every_size_any_groups_and_any_nodes() {
     for ranks in (1..=64).chain([100, 200, 300]) {
         let all = || Ranks::all(ranks);
-        for seed in 0..4 {
+        for seed in 0..6 {
             let groups = some_groups(ranks, u64::from(ranks) << 8 | seed);
+            // Neighbours on a node of 1 rank and more, up to all ranks.
+            let size = [1, 1, 2, 5, 16, ranks][seed as usize];
+            let groups = groups.on_nodes(|rank| rank / size);
             let report = check(&Goal::gather(ranks, all(), all()), |rank| two_level_allgather(rank, &groups))
                 .unwrap_or_else(|error| panic!("{ranks} ranks in {groups:?}: {error}"));
-            let (leaders, m) = (Ranks::all(groups.len()), groups.len());
-            let bruck =
-                check(&Goal::gather(m, leaders.clone(), leaders.clone()), |rank| bruck_allgather(rank, m, &leaders))
-                    .unwrap();
-            assert!((bruck.rounds..=bruck.rounds + 2).contains(&report.rounds), "{report:?}");
-            assert_eq!(report.messages, bruck.messages + 2 * u64::from(ranks - m), "{ranks} ranks in {groups:?}");
-            // Each of the first ranks gets the blocks of the other groups once, each other rank hands one over and gets all.
-            let (n, m) = (u64::from(ranks), u64::from(m));
-            assert_eq!(report.blocks, (m - 1) * n + (n - m) * (1 + n), "{ranks} ranks in {groups:?}");
+            let firsts: Vec<u32> = (0..ranks).filter(|&rank| groups.of_rank(rank).start == rank).collect();
+            let on_nodes = firsts.chunk_by(|a, b| a / size == b / size);
+            let nodes = on_nodes.clone().count() as u32;
+            let leaders = Ranks::all(nodes);
+            let bruck = check(&Goal::gather(nodes, leaders.clone(), leaders.clone()), |rank| {
+                bruck_allgather(rank, nodes, &leaders)
+            })
+            .unwrap();
+            assert!((bruck.rounds..=bruck.rounds + 4).contains(&report.rounds), "{report:?}");
+            // Each other rank hands its blocks over and gets all.
+            assert_eq!(report.messages, bruck.messages + 2 * u64::from(ranks - nodes), "{ranks} ranks in {groups:?}");
+            // Each node gets the blocks of the others once.
+            let handed_over = on_nodes.flat_map(|of| of[1..].iter()).map(|&rank| groups.of_rank(rank).len() as u64);
+            let (n, m, nodes) = (u64::from(ranks), firsts.len() as u64, u64::from(nodes));
+            let blocks = (nodes - 1) * n + handed_over.map(|blocks| blocks + n).sum::<u64>() + (n - m) * (1 + n);
+            assert_eq!(report.blocks, blocks, "{ranks} ranks in {groups:?}");
         }
     }
 }
