@@ -75,7 +75,7 @@
 //! | `word_count` | parts of an all-to-all whose blocks have any size, in the order in which they come |
 //! | `matrix_vector` | parts of an all-to-all, folded in pairs |
 //! | `transpose` | an all-to-all of large tiles, each in the memory of an earlier one |
-//! | `sparse` | an allgather of a vector, of which each worker has one copy |
+//! | `sparse` | an allgather of a vector, whose copies shards share |
 //! | `mapper` | a mapper in 20 lines |
 //! | `explore` | a program under many orders of its messages and tasks |
 //!

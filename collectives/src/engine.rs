@@ -36,8 +36,9 @@ pub struct Layouts {
     /// Whether calls can be in parts, as nothing is combined, and whether all are.
     pub can_part: bool,
     pub always: bool,
-    /// Whether some of the shards are in a group. Then calls are whole, and parts of their results come at the end.
-    pub in_groups: bool,
+    /// Whether some of the shards are in a group, or share a result with another processor. Then calls are whole, and parts of their
+    /// results come at the end.
+    pub at_the_end: bool,
 }
 
 impl Layouts {
@@ -67,8 +68,8 @@ impl<By: Reduction> Engine<By> {
         cx: &mut ReplayCx<'_>,
     ) -> FutureMap<Vector<By::Out>> {
         let Self { shared, layouts, .. } = self;
-        let in_groups = layouts.in_groups;
-        let (output, futures) = shared.futures(at.0, layouts.of(at.0, shared.role(at.0)), in_groups);
+        let at_the_end = layouts.at_the_end;
+        let (output, futures) = shared.futures(at.0, layouts.of(at.0, shared.role(at.0)), at_the_end);
         self.call_for(at, given, output, cx);
         futures
     }
@@ -77,7 +78,7 @@ impl<By: Reduction> Engine<By> {
     fn is_in_parts(&self, chain: u32, given: &Given<By::In>) -> bool {
         let output = &self.chains[chain as usize].output;
         let asked = matches!(output, Some(Output::Parts(_))) || matches!(given, Given::Blocks(_));
-        self.layouts.can_part && !self.layouts.in_groups && (self.layouts.always || asked)
+        self.layouts.can_part && !self.layouts.at_the_end && (self.layouts.always || asked)
     }
 
     /// Whether every shard contributes one element and gets one, and the values of the collective are elements.
@@ -218,6 +219,9 @@ impl<By: Reduction> Engine<By> {
             let role = shared.role_of_chain(chain);
             let (place, block) = (place(role.gathered.as_ref().unwrap_or(&(0..0))), others[0].result(role));
             bytes += size_of_val(block);
+            if block.is_empty() {
+                continue;
+            }
             let leader = lower[leader as usize].registers();
             leader.combine(shared.operator(), (0, place), Combine::Replace as u8, block);
         }

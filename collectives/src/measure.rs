@@ -1,7 +1,7 @@
 //! Measuring the algorithms of a collective where a program runs.
 
-use crate::spec::{Source, groups};
-use crate::{Algorithm, Collective, CollectiveBuilder, Contribution, Goal, Order, State, Value};
+use crate::spec::Source;
+use crate::{Algorithm, Collective, CollectiveBuilder, Contribution, Goal, Groups, Order, State, Value};
 use maniple_runtime::{Error, Gang, Shard, ShardLaunch, Top, now};
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ where
         return Err(refuse("at least one call of each algorithm", "0".into()));
     }
     let all = Algorithm::ALL.iter().flat_map(|algorithm| algorithm.variants());
-    let mut algorithms = request.choices(all, &groups(top, gang)?);
+    let mut algorithms = request.choices(all, &Groups::runs(&top.placement(gang)?));
     leave_out_other_names(&mut algorithms, &goal);
     if algorithms.is_empty() {
         return Err(refuse("an algorithm for this kind that gives the operator's usual bits", "none".into()));

@@ -39,12 +39,12 @@ pub fn part_blocks(schedule: &Schedule) -> PartBlocks {
     schedule.parts().iter().map(|part| (part.register, part.blocks.clone())).collect()
 }
 
-/// The part that the last step brings, if it is all of the result, in a register that no other step uses, nor the contribution.
-fn brought(schedule: &Schedule) -> Option<u16> {
+/// The part that the last step brings, if it is all of the result and nothing else is in its register.
+fn brought(schedule: &Schedule, result: Option<&Range<u32>>) -> Option<u16> {
     let (last, others) = schedule.steps().split_last()?;
     let &Step::Read { part: brought, combine: Combine::Replace, .. } = last else { return None };
     let part = |part: u16| &schedule.parts()[usize::from(part)];
-    let is_whole = *part(brought) == Part::new(schedule.result(), 0..schedule.blocks());
+    let is_whole = result.is_some_and(|result| *part(brought) == Part::new(schedule.result(), result.clone()));
     let uses = |step| parts_of(step).into_iter().flatten().any(|of| part(of).register == schedule.result());
     (is_whole && schedule.result() != 0 && !others.iter().any(uses)).then_some(brought)
 }
@@ -78,7 +78,7 @@ impl Parts {
             registers: Vec::new(),
             contribution: None,
             result: None,
-            brought: brought(schedule),
+            brought: brought(schedule, receives.as_ref()),
         };
         for (register, hull) in (0..=u8::MAX).zip(hulls) {
             let starts = sizes.of(goal, rank, blocks, register);

@@ -162,20 +162,26 @@ pub struct Registers<T> {
     spare: Pool<T>,
     /// Whether the contribution's memory was left to the call, so that its result may have memory of the call.
     given: bool,
+    /// Whether parts are lent.
+    has_parts: bool,
 }
 
 impl<T> Registers<T> {
     pub const fn new() -> Self {
-        Self { all: Vec::new(), spare: Pool::new(), given: false }
+        Self { all: Vec::new(), spare: Pool::new(), given: false, has_parts: false }
     }
 }
 
 impl<T: Element> Registers<T> {
+    fn start(&mut self, role: &Role<T>) {
+        self.all.resize_with(role.registers().len(), Register::default);
+        (self.given, self.has_parts) = (false, role.parts.is_some());
+    }
+
     /// Begins a call with a contribution, if there is one.
     pub fn begin(&mut self, role: &Role<T>, contribution: Option<Vector<T>>) {
         let has_parts = role.parts.is_some();
-        self.all.resize_with(role.registers().len(), Register::default);
-        self.given = false;
+        self.start(role);
         let first = match contribution {
             // The first read brings the vector, but not the number of elements that have no bytes.
             None if !has_parts && size_of::<T>() > 0 => Register::Empty,
@@ -205,8 +211,7 @@ impl<T: Element> Registers<T> {
 
     /// The same with a contribution that is written where it goes.
     pub fn begin_with(&mut self, role: &Role<T>, write: impl FnOnce(&mut [T])) {
-        self.all.resize_with(role.registers().len(), Register::default);
-        self.given = false;
+        self.start(role);
         self.make_free(role, 0);
         write(self.all[0].change(role.contribution()).expect("nobody else holds it"));
     }
@@ -265,7 +270,7 @@ impl<T: Element> Registers<T> {
         of.hold(range)
     }
 
-    /// Lets go of vectors of others, and of a contribution that was not copied. Whoever else holds it is the only one then. Blocks of
+    /// Lets go of vectors of others, and of a contribution that was not copied. Any other holder then holds it alone. Blocks of
     /// one that was given and has the result stay, because later calls use its memory again.
     pub fn end(&mut self, has_result: bool) {
         for at in 0..self.all.len() {
@@ -290,13 +295,13 @@ impl<T: Element> Registers<T> {
         in_place: impl FnOnce(&mut [T]),
         elsewhere: impl FnOnce(&mut [T], &[T]),
     ) {
-        let Self { all, spare, .. } = self;
+        let Self { all, spare, has_parts, .. } = self;
         let register = &mut all[register];
         if let Some(own) = register.change(range.clone()) {
             return in_place(own);
         }
         let before = register.as_slice();
-        let mut next = spare.take(before.len().max(range.end), matches!(register, Register::Parts(_)));
+        let mut next = spare.take(before.len().max(range.end), *has_parts);
         let own = next.change(0..before.len().max(range.end)).expect("nobody else holds it");
         if !before.is_empty() {
             own[..range.start].copy_from_slice(&before[..range.start]);

@@ -3,13 +3,13 @@
 use crate::engine::{Engine, Layouts};
 use crate::layout::Layout;
 use crate::own;
-use crate::parts::Parts;
+use crate::parts::{Parts, parts_of};
 use crate::reduction::Reduction;
 use crate::role::Role;
 use crate::sizes::Sizes;
 use crate::subtasks::subtasks;
 use crate::{Algorithm, Groups, Laws, Order, Schedules};
-use crate::{Goal, check};
+use crate::{Goal, Kind, Schedule, check};
 use crate::{Make, or};
 use maniple_runtime::replay::{Handle, LARGE, MadeChains, ReplaySpec};
 use maniple_runtime::{Error, Gang, Length, Top};
@@ -93,10 +93,11 @@ impl<R: Reduction> ReplaySpec for CollectiveSpec<R> {
     }
     fn chains(&self, shards: &[u32], laws: bool) -> MadeChains {
         let Request { goal, reduction, identity, sizes, slots, .. } = &self.request;
-        let mut in_groups = false;
+        let can_share = goal.kind() == Kind::Allgather && !self.request.is_any();
+        let mut at_the_end = false;
         let of = |&shard: &u32| {
             let schedule = self.schedules.of(shard);
-            in_groups |= schedule.group().len() > 1;
+            at_the_end |= schedule.group().len() > 1 || can_share && shares_all(&schedule);
             (subtasks(&schedule, goal, self.counts_for()), Role::of(&schedule, goal, sizes, *identity))
         };
         let (subtasks, roles) = shards.iter().map(of).unzip();
@@ -107,16 +108,19 @@ impl<R: Reduction> ReplaySpec for CollectiveSpec<R> {
             let make = move |position: u32, parts: Option<&Parts>| {
                 Layout::of(&name, &schedules.of(shards[position as usize]), &goal, &sizes, parts)
             };
-            Layouts { make: Box::new(make), made: Vec::new(), can_part, always, in_groups }
+            Layouts { make: Box::new(make), made: Vec::new(), can_part, always, at_the_end }
         };
         (subtasks, Box::new(Engine::new(&self.name, (reduction.clone(), laws), *slots, roles, layouts)))
     }
 }
 
-/// The shards of each processor and of each node.
-pub fn groups(top: &Top, gang: &Gang) -> Result<Groups, Error> {
-    let places = top.placement(gang)?;
-    Ok(Groups::runs(&places).on_nodes(|rank| top.node_of(places[rank as usize])))
+/// From how many bytes on the processors of a node share the result of an allgather. It takes fewer rounds if they don't.
+const SHARED: usize = 256 << 10;
+
+/// Whether messages have the whole result of an allgather, which processors share.
+fn shares_all(schedule: &Schedule) -> bool {
+    let is_all = |part: u16| schedule.parts()[usize::from(part)].blocks == (0..schedule.blocks());
+    schedule.steps().iter().flat_map(parts_of).flatten().any(is_all)
 }
 
 impl<R: Reduction> Request<R> {
@@ -224,7 +228,11 @@ impl<R: Reduction> Request<R> {
     /// The schedules, or what was expected and what came in its place.
     fn schedules(&self, top: &Top, gang: &Gang, name: &str) -> Result<Result<Schedules, (String, String)>, Error> {
         let Self { goal, order, .. } = self;
-        let groups = groups(top, gang)?;
+        let places = top.placement(gang)?;
+        let mut groups = Groups::runs(&places);
+        if self.length.of(self.bytes()) >= SHARED {
+            groups = groups.on_nodes(|rank| top.node_of(places[rank as usize]));
+        }
         let laws = self.laws();
         if goal.combines()
             && *order == Order::Left

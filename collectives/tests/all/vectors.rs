@@ -421,33 +421,104 @@ fn memory_for_contributions_is_refused_where_none_is_contributed() {
     run.unwrap();
 }
 
-/// By default, where shards share a processor. Parts are slices of the result.
+/// With several shards on a processor and with one; parts are slices of the result.
 #[test]
 fn an_allgather_has_one_result_on_each_node() {
+    const LARGE: usize = 40_000;
     async fn shard(shard: Shard, all: Of) -> Result<Vec<usize>, Error> {
         let mut places = Vec::new();
+        let value = |call: u64, from: u64| move |i| call << 40 | from << 32 | i;
         for call in 0..6 {
-            let whole = all.call(&shard, own(&shard, call))?.await?;
-            let parts = all.call_parts(&shard, own(&shard, call))?.all().await?;
-            let expected = |from: u64| (0..ELEMENTS as u64).map(move |i| call << 40 | from << 32 | i);
+            let own = || (0..LARGE as u64).map(value(call, shard.index().into())).collect::<Vec<_>>();
+            let whole = all.call(&shard, own())?.await?;
+            let parts = all.call_parts(&shard, own())?.all().await?;
+            let expected = |from| (0..LARGE as u64).map(value(call, from));
             for (from, part) in (0..).zip(&parts) {
                 assert!(part.iter().copied().eq(expected(from)), "part {from} of call {call}");
-                assert_eq!(at(part), at(&parts[0]) + 8 * ELEMENTS * from as usize);
+                assert_eq!(at(part), at(&parts[0]) + 8 * LARGE * from as usize);
             }
-            assert!(whole.iter().copied().eq((0..u64::from(SHARDS)).flat_map(expected)), "call {call}");
+            assert!(whole.iter().copied().eq((0..shard.shards().into()).flat_map(expected)), "call {call}");
             places.extend([at(&whole), at(&parts[0])]);
         }
         Ok(places)
     }
-    let places = watched("one result", || {
-        let run = Runtime::threads(2).run(|top| async move {
-            let gang = top.gang("all", SHARDS)?;
-            let all = Collective::<u64>::allgather().elements(ELEMENTS).make(&top, &gang, "all")?;
-            top.launch_gang(&gang, &top.register("shard", shard), |_| ShardLaunch::new(all))?.all().await
+    for (shards, workers) in [(SHARDS, 2), (4, 1), (2, 2), (4, 3), (6, 3)] {
+        let places = watched("one result", move || {
+            let run = Runtime::threads(workers).run(move |top| async move {
+                let gang = top.gang("all", shards)?;
+                let all = Collective::<u64>::allgather().elements(LARGE).algorithm(Algorithm::TwoLevel);
+                let all = all.make(&top, &gang, "all")?;
+                top.launch_gang(&gang, &top.register("shard", shard), |_| ShardLaunch::new(all))?.all().await
+            });
+            run.expect("a run").0
         });
-        run.expect("a run").0
-    });
-    assert!(places.iter().all(|of| *of == places[0]), "{places:?}");
+        assert!(places.iter().all(|of| *of == places[0]), "{shards} shards, {workers} workers: {places:?}");
+    }
+}
+
+/// Nothing comes from some shards, at either end or from the first one of a processor.
+#[test]
+fn blocks_of_nothing_are_gathered() {
+    async fn shard(shard: Shard, (all, sizes): (Of, Vec<usize>)) -> Result<(), Error> {
+        let own = |rank: usize| vec![rank as u64 + 7; sizes[rank]];
+        let expected: Vec<u64> = (0..sizes.len()).flat_map(own).collect();
+        for _ in 0..3 {
+            let (kept, own) = (Vector::from(own(shard.index() as usize)), own(shard.index() as usize));
+            assert_eq!(all.call(&shard, own)?.await?, expected);
+            assert_eq!(all.call(&shard, kept.clone())?.await?, expected);
+            assert_eq!(all.call_parts(&shard, kept)?.all().await?.concat(), expected);
+        }
+        Ok(())
+    }
+    let sizes: [&[usize]; 8] =
+        [&[8, 0], &[1, 0], &[0, 1], &[0, 0], &[0, 8, 0], &[1, 0, 1, 0], &[0, 50_000, 0, 1], &[0, 0, 50_000]];
+    for (sizes, workers) in sizes.into_iter().flat_map(|sizes| [(sizes, 1), (sizes, 2), (sizes, 3)]) {
+        watched("blocks of nothing", move || {
+            let run = Runtime::threads(workers).run(move |top| async move {
+                let gang = top.gang("all", sizes.len() as u32)?;
+                let all = Collective::<u64>::allgather().sizes(sizes.iter().copied()).algorithm(Algorithm::TwoLevel);
+                let all = all.make(&top, &gang, "all")?;
+                let start = |_| ShardLaunch::new((all, sizes.to_vec()));
+                top.launch_gang(&gang, &top.register("shard", shard), start)?.all().await
+            });
+            run.unwrap_or_else(|e| panic!("{sizes:?} on {workers} workers: {e}"));
+        });
+    }
+}
+
+/// A receiver of one block that takes all of them, in a register of its own.
+#[test]
+fn a_result_that_is_some_of_what_comes_is_that_part() {
+    fn all_to_each(goal: &Goal, rank: u32) -> Schedule {
+        let mut schedule = Schedule::new(rank, goal.ranks(), goal.ranks()).with_result(u8::from(rank > 0));
+        if rank == 0 {
+            (1..goal.ranks()).for_each(|peer| schedule.send(peer, Part::new(0, 0..goal.ranks())));
+        } else {
+            schedule.receive(0, Part::new(1, 0..goal.ranks()), Combine::Replace);
+        }
+        schedule
+    }
+    async fn shard(shard: Shard, all: Of) -> Result<(), Error> {
+        for call in 0..6 {
+            let values = |rank: u32| (0..ELEMENTS as u64).map(move |i| value(call, rank, 0, i as usize));
+            let given = (0..shard.shards()).flat_map(values).collect::<Vec<_>>();
+            let came = if shard.index() == 0 { all.call(&shard, given)? } else { all.receive(&shard)? };
+            assert!(came.await?.iter().copied().eq(values(shard.index())), "call {call}");
+        }
+        Ok(())
+    }
+    for workers in [1, 2, 3] {
+        watched("a scatter", move || {
+            let run = Runtime::threads(workers).run(|top| async move {
+                let gang = top.gang("all", 3)?;
+                let make = |goal: &Goal, rank| Schedule::linked(rank, |rank| all_to_each(goal, rank));
+                let all = Collective::<u64>::scatter(0).elements(ELEMENTS).schedules("all", make);
+                let all = all.make(&top, &gang, "all")?;
+                top.launch_gang(&gang, &top.register("shard", shard), |_| ShardLaunch::new(all))?.all().await
+            });
+            run.expect("a run");
+        });
+    }
 }
 
 /// A contribution that fails is the error of the whole call on all shards, and of its parts. The next call works.

@@ -105,7 +105,8 @@ algorithms! {
     two_level: {
         /// The ranks of each processor first, then the processors; see [`two_level()`]. The grouping depends on the
         /// mapper's placement. It is the grouping of recursive doubling if each processor has the same power of two of
-        /// ranks; otherwise it needs an associative operator or [`Order::Any`].
+        /// ranks; otherwise it needs an associative operator or [`Order::Any`]. In an allgather, which combines nothing, nodes
+        /// are a third level; see [`two_level_allgather()`].
         TwoLevel,
     }
     radix: {

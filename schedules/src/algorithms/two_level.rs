@@ -47,17 +47,20 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Makes groups of the longest runs of ranks with the same place. `place` has the place of each rank. Each group has a node of
-    /// its own.
+    /// Makes groups of the longest runs of ranks with the same place. `place` has the place of each rank. Until
+    /// [`on_nodes`](Self::on_nodes) says more, each group counts as a node.
     pub fn runs(place: &[impl PartialEq]) -> Self {
         let bounds = runs(place.len(), |rank| &place[rank]);
         Self { nodes: (0..bounds.len() as u32).collect(), bounds }
     }
 
-    /// The same with the longest runs of groups on the same node. `node` gives the node of a rank.
+    /// The same with the longest runs of groups on the same node. `node` gives the node of a rank. A node of more than 1024 groups
+    /// counts as several, as the first rank of each has steps for all of its groups.
     #[must_use]
     pub fn on_nodes<N: PartialEq>(self, node: impl Fn(u32) -> N) -> Self {
-        Self { nodes: runs(self.bounds.len() - 1, |group| node(self.bounds[group])), ..self }
+        let runs = runs(self.bounds.len() - 1, |group| node(self.bounds[group]));
+        let nodes = runs.windows(2).flat_map(|of| (of[0]..of[1]).step_by(1024)).chain(runs.last().copied()).collect();
+        Self { nodes, ..self }
     }
 
     /// Makes groups of `size` ranks. The last one may be shorter.
@@ -150,10 +153,10 @@ pub fn two_level(rank: u32, groups: &Groups) -> Schedule {
 
 /// The steps of `rank` in a two-level allgather.
 ///
-/// The ranks of a [group](Schedule::group) put their blocks into the vector of its first one. The first ranks of the groups of a
-/// node send theirs to the first of all, and the first ranks of the nodes exchange what they have, in the rounds of
-/// [`bruck_allgather`](crate::bruck_allgather). Then they send the whole vector to the other groups of the node. A large one is
-/// not copied on its way there, so it is the only one on the node.
+/// The ranks of a [group](Schedule::group) put their blocks into the vector of its first rank. That one sends them to the first rank
+/// of its node. The first ranks of the nodes exchange what they have, in the rounds of [`bruck_allgather`](crate::bruck_allgather).
+/// Then each of them sends the whole vector to the other groups of its node. A large one is not copied on its way, so it is the
+/// only one on the node.
 ///
 /// Local: no rank talks to another.
 ///

@@ -182,6 +182,15 @@ fn two_levels_are_an_allgather_for_every_size_any_groups_and_any_nodes() {
     }
 }
 
+/// Steps have numbers of 16 bits.
+#[test]
+fn a_node_of_very_many_groups_counts_as_several() {
+    let groups = Groups::of(30_000, 1).on_nodes(|_| "all");
+    for rank in [0, 1023, 1024, 29_999] {
+        assert!(two_level_allgather(rank, &groups).steps().len() <= 2 * 1023 + 4 * 5, "rank {rank}");
+    }
+}
+
 /// The operator tells every grouping apart. Powers of two group as recursive doubling does, over any number of blocks.
 #[test]
 fn equal_blocks_of_a_power_of_two_group_as_recursive_doubling_does() {
