@@ -212,18 +212,17 @@ impl<By: Reduction> Engine<By> {
     /// Puts the blocks of a group into the vector of its first shard. Returns their bytes.
     fn gather_group(&mut self, (leader, size, apart): (u32, u32, u32)) -> usize {
         let Self { shared, chains, .. } = self;
-        let place = |blocks| shared.role_of_chain(leader).place(blocks);
         let mut bytes = 0;
         for chain in (1..size).map(|i| leader + i * apart) {
             let (lower, others) = chains.split_at_mut(chain as usize);
             let role = shared.role_of_chain(chain);
-            let (place, block) = (place(role.gathered.as_ref().unwrap_or(&(0..0))), others[0].result(role));
+            let block = others[0].result(role);
             bytes += size_of_val(block);
-            if block.is_empty() {
-                continue;
+            if let Some(blocks) = role.gathered.as_ref().filter(|_| !block.is_empty()) {
+                let place = (0, shared.role_of_chain(leader).place(blocks));
+                let leader = lower[leader as usize].registers();
+                leader.combine(shared.operator(), place, Combine::Replace as u8, block);
             }
-            let leader = lower[leader as usize].registers();
-            leader.combine(shared.operator(), (0, place), Combine::Replace as u8, block);
         }
         bytes
     }

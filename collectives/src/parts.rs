@@ -39,14 +39,14 @@ pub fn part_blocks(schedule: &Schedule) -> PartBlocks {
     schedule.parts().iter().map(|part| (part.register, part.blocks.clone())).collect()
 }
 
-/// The part that the last step brings, if it is all of the result and nothing else is in its register.
-fn brought(schedule: &Schedule, result: Option<&Range<u32>>) -> Option<u16> {
+/// The part that the last step brings and its register, if it is all of the result and nothing else is in that register.
+fn brought(schedule: &Schedule, result: Option<&Range<u32>>) -> Option<(u16, usize)> {
     let (last, others) = schedule.steps().split_last()?;
     let &Step::Read { part: brought, combine: Combine::Replace, .. } = last else { return None };
-    let part = |part: u16| &schedule.parts()[usize::from(part)];
-    let is_whole = result.is_some_and(|result| *part(brought) == Part::new(schedule.result(), result.clone()));
-    let uses = |step| parts_of(step).into_iter().flatten().any(|of| part(of).register == schedule.result());
-    (is_whole && schedule.result() != 0 && !others.iter().any(uses)).then_some(brought)
+    let (register, part) = (schedule.result(), |part: u16| &schedule.parts()[usize::from(part)]);
+    let is_whole = result.is_some_and(|result| *part(brought) == Part::new(register, result.clone()));
+    let uses = |step| parts_of(step).into_iter().flatten().any(|of| part(of).register == register);
+    (is_whole && register != 0 && !others.iter().any(uses)).then_some((brought, register.into()))
 }
 
 /// Where the parts of one rank's steps are, and its contribution and its result.
@@ -61,8 +61,9 @@ pub struct Parts {
     /// The contribution in register 0, and the result with its register, if the rank has them.
     pub contribution: Option<Range<usize>>,
     pub result: Option<(u8, Range<usize>)>,
-    /// The part that the last step brings, if that is all of a register that no other step uses: the result.
-    pub brought: Option<u16>,
+    /// The part that the last step brings and its register, if that is all of the result and no other step uses the register. It may
+    /// then be the vector of another rank.
+    pub brought: Option<(u16, usize)>,
 }
 
 impl Parts {
@@ -89,11 +90,6 @@ impl Parts {
         made.contribution = contributes.map(|blocks| made.place(0, &blocks));
         made.result = receives.map(|blocks| (schedule.result(), made.place(schedule.result(), &blocks)));
         made
-    }
-
-    /// The register whose content the last step brings, which may be the vector of another rank.
-    pub fn brought_register(&self) -> Option<usize> {
-        self.brought.map(|part| self.parts[usize::from(part)].0.into())
     }
 
     /// The elements of some blocks of a register.

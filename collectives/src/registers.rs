@@ -173,6 +173,7 @@ impl<T> Registers<T> {
 }
 
 impl<T: Element> Registers<T> {
+    /// Begins a call, whose contribution comes next.
     fn start(&mut self, role: &Role<T>) {
         self.all.resize_with(role.registers().len(), Register::default);
         (self.given, self.has_parts) = (false, role.parts.is_some());
@@ -180,8 +181,8 @@ impl<T: Element> Registers<T> {
 
     /// Begins a call with a contribution, if there is one.
     pub fn begin(&mut self, role: &Role<T>, contribution: Option<Vector<T>>) {
-        let has_parts = role.parts.is_some();
         self.start(role);
+        let has_parts = self.has_parts;
         let first = match contribution {
             // The first read brings the vector, but not the number of elements that have no bytes.
             None if !has_parts && size_of::<T>() > 0 => Register::Empty,
@@ -219,10 +220,10 @@ impl<T: Element> Registers<T> {
     /// Makes registers free to change. What the last call left there is of no use, so another vector will do while somebody
     /// holds it. One whose content comes as a whole needs none, unless its elements have no bytes.
     fn make_free(&mut self, role: &Role<T>, from: usize) {
-        let brought = role.parts.as_ref().and_then(|parts| parts.brought_register()).filter(|_| size_of::<T>() > 0);
+        let brought = role.parts.as_ref().and_then(|parts| parts.brought).filter(|_| size_of::<T>() > 0);
         for (at, &elements) in role.registers().iter().enumerate().skip(from) {
-            if Some(at) != brought && !self.all[at].is_free(elements) {
-                let free = self.spare.take(elements, role.parts.is_some());
+            if brought.is_none_or(|(_, register)| register != at) && !self.all[at].is_free(elements) {
+                let free = self.spare.take(elements, self.has_parts);
                 self.replace(at, free);
             }
         }

@@ -101,7 +101,7 @@ impl<T> Role<T> {
     pub fn taken_whole(&self, part: u16) -> Option<usize> {
         match &self.parts {
             None => Some(0),
-            Some(parts) => parts.brought_register().filter(|_| parts.brought == Some(part)),
+            Some(parts) => parts.brought.filter(|(brought, _)| *brought == part).map(|(_, register)| register),
         }
     }
 
