@@ -38,8 +38,8 @@ mod chemistry {
 
 const MEASURED: Field<Samples> = Field::new(0, "measured");
 
-fn measurements(mut measured: Write<Samples>, first: Arg<u32>) {
-    measured.write_with(|i| measure(*first + i as u32));
+fn measurements(mut measured: Write<Samples>) {
+    measured.fill_with(|[i]| measure(i as u32));
 }
 
 fn squares(measured: Read<Samples>, first: Arg<u32>, step: Arg<Step>) -> Vec<Total> {
@@ -68,7 +68,7 @@ async fn fit(shard: Shard, (block, objects): (Region, Objects)) -> Result<(Step,
     let (to_judge, to_solver, rulings, steps) = objects;
     let data = shard.region(block)?;
     let first = block.rect.lo(0) as u32;
-    shard.launch(measurements, (data.write(MEASURED), first.into())).go()?.detach();
+    shard.launch(measurements, (data.write(MEASURED),)).go()?.detach();
 
     let (mut step, mut ruling) = (TaskFuture::ready(Step::first()), TaskFuture::ready(Ruling::FIRST));
     let mut trials = 0;

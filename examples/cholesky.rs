@@ -44,7 +44,7 @@ fn run(tiles: u32, workers: u32) -> Result<String, Error> {
     let (ones, stats) = Runtime::threads(workers).run(move |top| async move {
         let all = top.region_tree("matrix", Rect::new([0, 0], [n, n]), &[A.info()])?;
         let x = |i, j| top.region(Region::new(all.tree, Rect::new([i * T, j * T], [(i + 1) * T, (j + 1) * T])));
-        let set = move |mut a: Write<f64, 2>| a.write_with(|at| (at as i64 / n).min(at as i64 % n) as f64 + 1.0);
+        let set = move |mut a: Write<f64, 2>| a.fill_with(|[i, j]| i.min(j) as f64 + 1.0);
         top.launch(set, (top.region(all)?.write(A),)).go()?.detach();
         for k in 0..t {
             top.try_launch(potrf, (x(k, k)?.read_write(A),)).go()?.detach();

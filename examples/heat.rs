@@ -7,8 +7,8 @@ const CELLS: usize = 10;
 const STEPS: usize = 300;
 const U: Field<f64> = Field::new(0, "u");
 
-fn start(mut u: Write<f64>, first: Arg<usize>) {
-    u.write_with(|i| ((*first + i).pow(2) % 7) as f64);
+fn start(mut u: Write<f64>) {
+    u.fill_with(|[i]| (i * i % 7) as f64);
 }
 
 /// The largest change. Beyond the ends of the rod it is 0.
@@ -24,10 +24,9 @@ fn step(mut u: ReadWrite<f64>, ghosts: Ghosts<f64>) -> f64 {
 }
 
 async fn shard(shard: Shard, (halo, largest): (Halo<f64>, Collective<f64>)) -> Result<(Vec<f64>, f64), Error> {
-    let first = halo.block().rect.lo(0) as usize;
     let (u, halo) = (shard.region(halo.block())?, halo.join(&shard)?);
     let mut residual = f64::INFINITY;
-    shard.launch(start, (u.write(U), first.into())).go()?.detach();
+    shard.launch(start, (u.write(U),)).go()?.detach();
     for _ in 0..STEPS {
         halo.send(u.read(U))?;
         let step = shard.launch(step, (u.read_write(U), halo.ghosts())).go()?;

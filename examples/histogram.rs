@@ -12,11 +12,11 @@ const C: Field<u64> = Field::new(0, "count");
 /// Counts 7i mod 16 for the shard's 480 numbers i: 30 in each bin, since 7 and 16 have no common factor.
 fn count(mut bins: Write<u64>, shard: Arg<u64>) {
     let mine = *shard * 480..(*shard + 1) * 480;
-    bins.write_with(|bin| mine.clone().filter(|i| 7 * i % 16 == bin as u64).count() as u64);
+    bins.fill_with(|[at]| mine.clone().filter(|i| 7 * i % 16 == at as u64 % 16).count() as u64);
 }
 
 fn add_rows(rows: Read<u64>, mut total: Write<u64>) {
-    total.write_with(|bin| rows.as_slice().iter().skip(bin).step_by(BINS).sum());
+    total.fill_with(|[bin]| rows.as_slice().iter().skip(bin as usize).step_by(BINS).sum());
 }
 
 fn values(counts: Read<u64>) -> Vec<u64> {

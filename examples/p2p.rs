@@ -12,9 +12,7 @@ const G: Field<f64> = Field::new(0, "g");
 
 /// Row 0 and column 0, which stay.
 fn start(mut g: Write<f64, 2>) {
-    for [j, i] in g.rect().points() {
-        g.set([j, i], if j * i == 0 { (j + i) as f64 } else { 0.0 });
-    }
+    g.fill_with(|[j, i]| if j * i == 0 { (j + i) as f64 } else { 0.0 });
 }
 
 /// Computes all rows of a part but the first. The left neighbour's last column goes into the first one.

@@ -8,8 +8,9 @@ const PIECES: usize = 8;
 const X: Field<u64> = Field::new(0, "x");
 const Y: Field<u64> = Field::new(1, "y");
 
-fn count(mut x: Write<u64>, first: Arg<u64>) {
-    x.write_with(|i| *first + i as u64 + 1);
+/// From 1 in each block.
+fn count(mut x: Write<u64>) {
+    x.fill_with(|[i]| (i % CELLS + 1) as u64);
 }
 
 fn sum(x: Read<u64>) -> u64 {
@@ -17,17 +18,15 @@ fn sum(x: Read<u64>) -> u64 {
 }
 
 fn scale(x: Read<u64>, mut y: Write<u64>, factor: Arg<u64>) {
-    let x = x.as_slice();
-    y.write_with(|i| x[i] * *factor);
+    y.fill_with(|i| x.get(i) * *factor);
 }
 
 async fn shard(shard: Shard, block: Region) -> Result<(u64, u64), Error> {
     let whole = shard.region(block)?;
     let pieces = Partition::equal(block, PIECES)?;
     let pieces: Vec<RegionView> = pieces.iter().map(|piece| shard.region(piece)).collect::<Result<_, _>>()?;
-    let first = |p: usize| (pieces[p].region().rect.lo(0) - block.rect.lo(0)) as u64;
     // One launch for all pieces: they do not overlap, so they may run in any order.
-    let counted = shard.index_launch(PIECES, count, |p| (pieces[p].write(X), first(p).into())).go()?;
+    let counted = shard.index_launch(PIECES, count, |p| (pieces[p].write(X),)).go()?;
     // Follows all of them, because the whole block overlaps every piece.
     let total = shard.launch(sum, (whole.read(X),)).go()?;
     // Each follows `total`, whose value it takes. They write another field than `sum` reads, and wait for nothing else.

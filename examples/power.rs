@@ -7,8 +7,8 @@ mod common;
 const N: i64 = 200;
 const X: Field<f64> = Field::new(0, "x");
 
-fn start(mut x: Write<f64>, first: Arg<f64>) {
-    x.write_with(|i| *first + i as f64);
+fn start(mut x: Write<f64>) {
+    x.fill_with(|[i]| i as f64);
 }
 
 fn sum(x: Read<f64>) -> f64 {
@@ -27,7 +27,7 @@ fn normalise(mut x: ReadWrite<f64>, squares: Arg<f64>) {
 async fn iterate(shard: Shard, (block, total): (Region, Collective<f64>)) -> Result<f64, Error> {
     let x = shard.region(block)?;
     let mut eigenvalue = 0.0;
-    shard.launch(start, (x.write(X), (block.rect.lo(0) as f64).into())).go()?.detach();
+    shard.launch(start, (x.write(X),)).go()?.detach();
     for _ in 0..20 {
         // The allreduce takes the local sum's future and gives one that the next task takes: no waiting in between.
         let sum = total.call(&shard, &shard.launch(sum, (x.read(X),)).go()?)?;

@@ -16,10 +16,9 @@ fn entry(row: usize, k: usize) -> (usize, f64) {
 }
 
 fn begin(mut x: Write<f64>, mut value: Write<f64, 2>, mut column: Write<u64, 2>) {
-    let first = x.rect().lo(0) as usize;
-    x.write_with(|i| (first + i) as f64);
-    value.write_with(|at| entry(first + at / ENTRIES, at % ENTRIES).1);
-    column.write_with(|at| entry(first + at / ENTRIES, at % ENTRIES).0 as u64);
+    x.fill_with(|[row]| row as f64);
+    value.fill_with(|[row, n]| entry(row as usize, n as usize).1);
+    column.fill_with(|[row, n]| entry(row as usize, n as usize).0 as u64);
 }
 
 /// The shard's part of the vector, in memory that an earlier one had.

@@ -7,8 +7,8 @@ const N: i64 = 1000;
 const X: Field<u64> = Field::new(0, "x");
 
 /// Leaf tasks are ordinary functions; their parameter types say what they may do with a region.
-fn squares(mut x: Write<u64>, first: Arg<u64>) {
-    x.write_with(|i| (*first + i as u64).pow(2));
+fn squares(mut x: Write<u64>) {
+    x.fill_with(|[i]| (i * i) as u64);
 }
 
 fn sum(x: Read<u64>) -> u64 {
@@ -19,8 +19,7 @@ fn sum(x: Read<u64>) -> u64 {
 /// `sum` because it takes its future.
 async fn shard(shard: Shard, (block, total): (Region, Collective<u64>)) -> Result<u64, Error> {
     let x = shard.region(block)?;
-    let first = block.rect.lo(0) as u64;
-    shard.launch(squares, (x.write(X), first.into())).go()?.detach();
+    shard.launch(squares, (x.write(X),)).go()?.detach();
     let local = shard.launch(sum, (x.read(X),)).go()?;
     total.call(&shard, &local)?.await
 }

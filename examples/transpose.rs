@@ -19,8 +19,7 @@ fn rows(shard: u32, shards: u32) -> usize {
 }
 
 fn begin(mut a: Write<f64, 2>, mut b: Write<f64, 2>) {
-    let first = a.rect().lo(0) as usize;
-    a.write_with(|at| value(first + at / N, at % N));
+    a.fill_with(|[i, j]| value(i as usize, j as usize));
     b.fill(0.0);
 }
 

@@ -13,20 +13,19 @@
 //! const U: Field<f64> = Field::new(0, "u");
 //!
 //! // Leaf tasks are ordinary functions. The parameter types say what each may do with its region.
-//! fn count_from(mut u: Write<f64>, first: Arg<f64>) {
-//!     u.write_with(|i| *first + i as f64);
+//! fn count(mut u: Write<f64>) {
+//!     u.fill_with(|[i]| i as f64);
 //! }
 //! fn sum(u: Read<f64>) -> f64 {
 //!     u.as_slice().iter().sum()
 //! }
 //!
 //! // A shard holds a block of a region, launches leaf tasks on it, and takes part in an allreduce. It waits for nothing
-//! // before its last line: `sum` runs after `count_from` because both use the block, and the allreduce runs after `sum`
+//! // before its last line: `sum` runs after `count` because both use the block, and the allreduce runs after `sum`
 //! // because it takes its result.
 //! async fn shard(shard: Shard, (block, total): (Region, Collective<f64>)) -> Result<f64, Error> {
 //!     let u = shard.region(block)?;
-//!     let first = block.rect.lo(0) as f64;
-//!     shard.launch(count_from, (u.write(U), first.into())).go()?.detach();
+//!     shard.launch(count, (u.write(U),)).go()?.detach();
 //!     let local = shard.launch(sum, (u.read(U),)).go()?;
 //!     total.call(&shard, &local)?.await
 //! }

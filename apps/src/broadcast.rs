@@ -29,7 +29,7 @@ pub fn run(runtime: &Runtime, nodes: u32, elements: u32, bytes: usize) -> Result
         let stands_for = bytes / elements.max(1) as usize;
         let tile = top.region_tree("tile", Rect::line(0, elements.into()), &[TILE.info().standing_for(stands_for)])?;
         let tile = top.region(tile)?;
-        let set = |mut tile: Write<u64>| tile.write_with(|at| at as u64 + 1);
+        let set = |mut tile: Write<u64>| tile.fill_with(|[at]| at as u64 + 1);
         top.launch(set, (tile.write(TILE),)).on(NodeId(0)).named("set").go()?.detach();
         top.done().await?;
         let began = now();

@@ -16,14 +16,12 @@
 //! /// Each cell becomes the sum of its neighbours; beyond the ends of the line it is 100.
 //! fn step(mut u: ReadWrite<i64>, ghosts: Ghosts<i64>) {
 //!     let old = ghosts.around(u.rows(), 100);
-//!     for [i] in u.rect().points() {
-//!         u.set([i], old[[i - 1]] + old[[i + 1]]);
-//!     }
+//!     u.fill_with(|[i]| old[[i - 1]] + old[[i + 1]]);
 //! }
 //!
 //! async fn shard(shard: Shard, (block, halo): (Region, Halo<i64>)) -> Result<Vec<i64>, Error> {
 //!     let (u, halo) = (shard.region(block)?, halo.join(&shard)?);
-//!     shard.launch(|mut u: Write<i64>| u.write_with(|i| i as i64), (u.write(U),)).go()?.detach();
+//!     shard.launch(|mut u: Write<i64>| u.fill_with(|[i]| i), (u.write(U),)).go()?.detach();
 //!     halo.send(u.read(U))?;
 //!     shard.launch(step, (u.read_write(U), halo.ghosts())).go()?.detach();
 //!     shard.launch(|u: Read<i64>| u.as_slice().to_vec(), (u.read(U),)).go()?.await

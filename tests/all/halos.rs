@@ -465,7 +465,7 @@ fn halos_are_destroyed_while_shards_exchange() {
     async fn shard(shard: Shard, halo: Halo<i64>) -> Result<i64, Error> {
         let (u, ends) = (shard.region(halo.block())?, halo.join(&shard)?);
         let me = i64::from(shard.index());
-        shard.launch(|mut u: Write<i64>, me: Arg<i64>| u.write_with(|_| *me), (u.write(U), me.into())).go()?.detach();
+        shard.launch(|mut u: Write<i64>, me: Arg<i64>| u.fill_with(|_| *me), (u.write(U), me.into())).go()?.detach();
         ends.send(u.read(U))?;
         let sum = |ghosts: Ghosts<i64>| ghosts.pieces().flat_map(|(_, values)| values).sum::<i64>();
         shard.launch(sum, (ends.ghosts(),)).go()?.await

@@ -599,7 +599,7 @@ fn large_values_leave_a_host_by_priority() {
         let is_stuck = case == "stuck";
         let body = move |top: Top| async move {
             let all = top.region_tree("blocks", Rect::new([0], [BLOCKS * BLOCK]), &[A.info()])?;
-            let number = |mut a: Write<f64>| a.write_with(|at| at as f64);
+            let number = |mut a: Write<f64>| a.fill_with(|[at]| at as f64);
             top.launch(number, (top.region(all)?.write(A),)).on(NodeId(0)).go()?.detach();
             for block in 0..BLOCKS {
                 let part = top.region(Region::new(all.tree, Rect::new([block * BLOCK], [(block + 1) * BLOCK])))?;

@@ -23,8 +23,8 @@ const U: Field<f64> = Field::new(0, "u");
 const CELLS: usize = 103;
 const STEPS: u32 = 12;
 
-fn fill(mut u: Write<f64>, at: Arg<i64>) {
-    u.write_with(|i| ((i as i64 + *at) * 37 % 101) as f64 * 0.125 - 3.0);
+fn fill(mut u: Write<f64>) {
+    u.fill_with(|[i]| (i * 37 % 101) as f64 * 0.125 - 3.0);
 }
 
 fn step(mut u: ReadWrite<f64>, ghosts: Ghosts<f64>, sum: Arg<f64>) -> f64 {
@@ -40,7 +40,7 @@ type Args = (Halo<f64>, Collective<f64>, Collective<[f64]>);
 async fn shard(shard: Shard, (halo, total, vector): Args) -> Result<(Vec<u64>, Vec<f64>), Error> {
     let block = halo.block();
     let (u, halo) = (shard.region(block)?, halo.join(&shard)?);
-    shard.launch(fill, (u.write(U), block.rect.lo(0).into())).go()?.detach();
+    shard.launch(fill, (u.write(U),)).go()?.detach();
     let mut sums = Vec::new();
     let mut sum = 0.25;
     for _ in 0..STEPS {

@@ -273,8 +273,12 @@ fn damaged_checkpoints_are_errors() {
     std::fs::write(&chunk, &whole).expect("written");
     let values = newest.join("__values");
     let good = std::fs::read(&values).expect("values");
-    std::fs::write(&values, &good[..good.len() - 1]).expect("written");
-    assert!(refused(&path, 6).contains("__values"));
+    let mut changed = good.clone();
+    changed[1] ^= 1;
+    for bad in [&good[..good.len() - 1], &changed] {
+        std::fs::write(&values, bad).expect("written");
+        assert!(refused(&path, 6).contains("__values"));
+    }
     std::fs::write(&values, &good).expect("written");
     let about = newest.join("zarr.json");
     let text = std::fs::read_to_string(&about).expect("text");
@@ -285,6 +289,10 @@ fn damaged_checkpoints_are_errors() {
     let error = refused(&path, 6);
     assert!(error.contains("expected the trees line, found lane"), "{error}");
     std::fs::write(&about, &text).expect("written");
+    let later = path.join(format!("checkpoint-{:020}", 9));
+    std::fs::rename(&newest, &later).expect("renamed");
+    assert!(refused(&path, 10).contains("expected a checkpoint of step 9, found one of step 5"));
+    std::fs::rename(&later, &newest).expect("renamed");
     // What a killed run left is in nobody's way, and goes.
     std::fs::create_dir(path.join(format!("checkpoint-{:020}.part-77-0", 5))).expect("made");
     assert_eq!(run(6).expect("one more step"), (5, sums(6)));
@@ -312,6 +320,73 @@ fn a_new_run_does_not_overwrite_checkpoints() {
     assert_eq!(Runtime::threads(1).run(run.clone()).expect("the first run").0, None);
     let error = Runtime::threads(1).run(run).expect_err("an error").to_string();
     assert!(error.contains("`restore` before the first `save`, got checkpoints up to step 3"), "{error}");
+}
+
+/// A run goes on from a checkpoint of the same trees and values. Trees of a checkpoint and fields of a tree need names of their own.
+#[test]
+fn other_trees_and_values_are_refused() {
+    async fn refused(top: Top, dir: PathBuf) -> Result<Vec<String>, Error> {
+        const MORE: Field<f64> = Field::new(1, "more");
+        const ALIKE: [Field<u64>; 2] = [Field::new(0, "a/b"), Field::new(1, "a_b")];
+        let line = |lo, fields: &[FieldInfo]| top.region_tree("line", Rect::line(lo, lo + 4), fields);
+        let (tree, again, moved) = (line(0, &[N.info()])?, line(0, &[N.info()])?, line(1, &[N.info()])?);
+        let (wide, alike) = (line(0, &[N.info(), MORE.info()])?, line(0, &ALIKE.map(|field| field.info()))?);
+        let mut checkpoint = Checkpoint::open(&top, &dir, "p").await?;
+        let mut errors = Vec::new();
+        errors.extend(checkpoint.save(1, &[tree, again], &()).await.err());
+        errors.extend(top.save(&alike, dir.join("fields")).await.err());
+        checkpoint.save(1, &[tree], &7u64).await?;
+        checkpoint.finish().await?;
+        errors.extend(checkpoint.restore::<u32>(&[tree]).await.err());
+        errors.extend(checkpoint.restore::<u64>(&[moved]).await.err());
+        errors.extend(checkpoint.restore::<u64>(&[wide]).await.err());
+        assert_eq!(checkpoint.restore::<u64>(&[again]).await?, Some((1, 7)));
+        Ok(errors.iter().map(Error::to_string).collect())
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().to_owned();
+    let (errors, _) = Runtime::threads(2).run(move |top| refused(top, path.clone())).expect("a run");
+    let expected = [
+        "expected trees whose names differ, got `line` twice",
+        "expected names that differ, got `a_b` twice",
+        "expected values of type u32, found u64",
+        "expected points and elements",
+        "expected the fields [\"more\", \"n\"], found [\"n\"]",
+    ];
+    assert_eq!(errors.len(), expected.len(), "{errors:?}");
+    for (error, expected) in errors.iter().zip(expected) {
+        assert!(error.contains(expected), "{error}");
+    }
+    assert_eq!(names(dir.path()), [format!("checkpoint-{:020}", 1)]);
+}
+
+/// As other programs write them: any chunks, without checksums. One without a file has the fill value.
+#[test]
+fn an_array_of_another_program_is_loaded() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let metadata = r#"{
+        "zarr_format": 3, "node_type": "array", "shape": [5], "data_type": "uint64", "fill_value": 0,
+        "chunk_grid": { "name": "regular", "configuration": { "chunk_shape": [2] } },
+        "chunk_key_encoding": { "name": "default", "configuration": { "separator": "/" } },
+        "codecs": [{ "name": "bytes", "configuration": { "endian": "little" } }], "attributes": {}
+    }"#;
+    std::fs::write(dir.path().join("zarr.json"), metadata).expect("written");
+    std::fs::create_dir(dir.path().join("c")).expect("made");
+    for (chunk, values) in [("0", [10u64, 11]), ("2", [14, 0])] {
+        std::fs::write(dir.path().join("c").join(chunk), values.map(u64::to_le_bytes).concat()).expect("written");
+    }
+    let path = dir.path().to_owned();
+    let loads = move |top: Top| {
+        let path = path.clone();
+        async move {
+            let tree = top.region_tree("theirs", Rect::line(3, 8), &[N.info()])?;
+            let view = top.region(tree)?;
+            top.fill(view.write(N), 7).go()?.detach();
+            top.load(&tree, &path).await?;
+            top.launch(|n: Read<u64>| n.as_slice().to_vec(), (view.read(N),)).go()?.await
+        }
+    };
+    assert_eq!(Runtime::threads(1).run(loads).expect("a run").0, [10, 11, 0, 0, 14]);
 }
 
 #[test]
@@ -342,8 +417,10 @@ fn other_files_are_not_replaced() {
     for _ in 0..2 {
         assert_eq!(save("new/deep/one.npy", n), Ok(()));
         assert_eq!(save("new/deep/one/", n), Ok(()));
+        assert_eq!(save("new/deep/TWO.NPY", n), Ok(()));
     }
-    assert_eq!(names(&dir.path().join("new/deep")), ["one", "one.npy"]);
+    assert_eq!(names(&dir.path().join("new/deep")), ["TWO.NPY", "one", "one.npy"]);
+    assert!(dir.path().join("new/deep/TWO.NPY").is_file());
     // What others have put into a group stays.
     std::fs::write(dir.path().join("new/deep/one/notes"), "dear").expect("written");
     assert!(save("new/deep/one", n).unwrap_err().contains("a group with something else in it, `notes`"));

@@ -239,11 +239,8 @@ impl Local {
     }
 
     /// r − A x for the rows that the next level has. `x` has ghosts.
-    pub fn restrict<'a>(&'a self, r: &'a [f64], x: &'a [f64]) -> impl Fn(usize) -> f64 + 'a {
-        |coarse| {
-            let row = self.finer[coarse] as usize;
-            r[row] - self.product(row, x)
-        }
+    pub fn restrict<'a>(&'a self, r: &'a [f64], x: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
+        self.finer.iter().map(|&row| r[row as usize] - self.product(row as usize, x))
     }
 
     /// A step of the symmetric Gauss–Seidel method for A x = r: through all rows and back. `x` has ghosts, which stay.

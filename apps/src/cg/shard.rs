@@ -78,9 +78,9 @@ pub async fn solve(shard: Shard, part: Part, (problem, dealt): (Arc<Problem>, Ar
             Some(right) => (0..local.rows()).map(|row| right[dealt.position(me, row)]).collect(),
             None => local.sums().collect(),
         };
-        b.write_with(|row| values[row]);
-        r.write_with(|row| values[row]);
-        x.write_with(|_| 0.0);
+        b.copy_from_slice(&values);
+        r.copy_from_slice(&values);
+        x.fill(0.0);
     };
     shard.launch(set, (fine.rows.write(B), fine.rows.write(R), fine.rows.write(X))).named("set").go()?.detach();
     solver.touch()?;
@@ -125,7 +125,7 @@ pub async fn solve(shard: Shard, part: Part, (problem, dealt): (Arc<Problem>, Ar
     let time = now() - began;
     let of = fine.local.clone();
     let copy = move |x: Read<f64>, mut p: Write<f64>, puts: Many<Put<f64>>| {
-        p.write_with(|row| x.as_slice()[row]);
+        p.copy_from_slice(x.as_slice());
         send(&of, x.as_slice(), puts);
     };
     shard.launch(copy, (fine.rows.read(X), fine.own.write(P), solver.puts(0))).named("copy").go()?.detach();
@@ -299,7 +299,7 @@ impl Solver {
     async fn multiply(&self) -> Result<(), Error> {
         let Level { local, all, own, ghosts, rows, into, .. } = &self.levels[0];
         for ((ghosts, from), neighbour) in ghosts.iter().zip(into).zip(&local.neighbours) {
-            let receive = |mut ghosts: Write<f64>, came: Get<f64>| ghosts.write_with(|n| came[n]);
+            let receive = |mut ghosts: Write<f64>, came: Get<f64>| ghosts.copy_from_slice(&came);
             let receive = self.shard.launch(receive, (ghosts.write(P), from.get())).named("receive");
             self.charged(receive, |c| c.receive(neighbour)).go()?.detach();
         }
@@ -377,7 +377,8 @@ impl Solver {
         let restrict = move |r: Read<f64>, mut x: ReadWrite<f64>, mut coarse: Write<f64>, came: Many<Get<f64>>| {
             let x = x.as_mut_slice();
             receive(&of, came, x);
-            coarse.write_with(of.restrict(r.as_slice(), x));
+            let residuals = of.restrict(r.as_slice(), x);
+            coarse.as_mut_slice().iter_mut().zip(residuals).for_each(|(coarse, residual)| coarse.set(residual));
         };
         let gets = into.iter().map(Consumer::get).collect();
         let args = (rows.read(R), all.read_write(Z), coarse.rows.write(R), gets);

@@ -158,13 +158,8 @@ async fn whole<T: Real>(top: Top, problem: Problem<T>) -> Result<Result<(Duratio
         let node = NodeId::dealt((i as i64, j as i64), top.nodes());
         let matrix = matrix.clone();
         let set = move |mut a: Write<T, 2>| {
-            let (first, rows) = (a.rect(), a.rect().extent(1));
-            let (row, column) = (first.lo(1) as usize, first.lo(0) as usize);
             // Above the diagonal nothing is looked at.
-            a.write_with(|at| {
-                let (r, c) = (row + at % rows, column + at / rows);
-                if r < c { T::zero() } else { matrix.get(r, c) }
-            });
+            a.fill_with(|[c, r]| if r < c { T::zero() } else { matrix.get(r as usize, c as usize) });
         };
         top.launch(set, (tile.write(tiles.field),)).on(node).named("set").go()?.detach();
     }

@@ -45,7 +45,7 @@ pub async fn transform(
     };
     // Memory that is touched for the first time takes longer.
     for lines in &views[1..] {
-        shard.launch(|mut lines: Write<C, 2>| lines.write_with(|_| C::ZERO), (lines.write(VALUES),)).go()?.detach();
+        shard.launch(|mut lines: Write<C, 2>| lines.fill(C::ZERO), (lines.write(VALUES),)).go()?.detach();
     }
     let (mut times, mut before) = (Vec::new(), Sums::default());
     // The blocks of the transform before, whose memory is used again.
@@ -53,7 +53,10 @@ pub async fn transform(
     sent.resize_with(last, Vec::new);
     for iteration in 0..problem.iterations {
         let (given, index) = (problem.clone(), grid.places(me, 0));
-        let set = move |mut lines: Write<C, 2>| lines.write_with(|at| given.array.get(index(at)));
+        let set = move |mut lines: Write<C, 2>| {
+            let values = lines.rows_mut().flatten().enumerate();
+            values.for_each(|(at, value)| value.set(given.array.get(index(at))));
+        };
         shard.launch(set, (views[0].write(VALUES),)).named("set").go()?.await?;
         if iteration == 0 {
             before = sums(0)?.await?;

@@ -195,6 +195,12 @@ impl<'a, T: Element, const D: usize> ReadWrite<'a, T, D> {
         }
     }
 
+    /// Sets the element at every point to `value(point)`; see [`Write::fill_with`](crate::Write::fill_with).
+    #[inline]
+    pub fn fill_with(&mut self, mut value: impl FnMut([i64; D]) -> T) {
+        self.view.for_each(|point, element| *element = value(point));
+    }
+
     /// All elements in row-major order, if they are contiguous in memory; see [`Read::slice`].
     #[inline]
     pub fn slice(&self) -> Option<&[T]> {

@@ -86,15 +86,17 @@ impl<'a, T: Element, const D: usize> Write<'a, T, D> {
         }
     }
 
-    /// Sets every element to `value(i)`, where `i` is its row-major position in the part, from 0. It is not a coordinate of the tree.
+    /// Sets the element at every point to `value(point)`, in row-major order.
+    ///
+    /// ```
+    /// use maniple_regions::Write;
+    /// fn product(mut table: Write<i64, 2>) {
+    ///     table.fill_with(|[i, j]| i * j);
+    /// }
+    /// ```
     #[inline]
-    pub fn write_with(&mut self, mut value: impl FnMut(usize) -> T) {
-        let len = self.view.layout().row_len();
-        for (i, row) in self.view.rows_mut().enumerate() {
-            for (j, slot) in row.iter_mut().enumerate() {
-                slot.set(value(i * len + j));
-            }
-        }
+    pub fn fill_with(&mut self, mut value: impl FnMut([i64; D]) -> T) {
+        self.view.for_each(|point, slot| slot.set(value(point)));
     }
 
     /// All elements in row-major order, to be set, if they are contiguous; see [`Read::slice`](crate::Read::slice).

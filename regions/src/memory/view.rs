@@ -1,10 +1,12 @@
 //! Access through references.
 
+use std::array;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::slice;
 
 use super::layout::Layout;
+use crate::Rect;
 
 /// The bytes of a lease: runs of neighbours, in row-major order.
 pub(crate) struct ByteView<'a> {
@@ -262,6 +264,24 @@ impl<'a, T, const D: usize> ViewMut<'a, T, D> {
     pub fn rows_mut(&mut self) -> RowsMut<'_, T, D> {
         let view = ViewMut { first: self.first, layout: self.layout, padding: 0, lease: PhantomData };
         RowsMut { view, next: 0 }
+    }
+
+    /// Calls `each` with every element and its point, in row-major order.
+    #[inline]
+    pub fn for_each(&mut self, mut each: impl FnMut([i64; D], &mut T)) {
+        let rect = self.layout.rect();
+        if rect.is_empty() {
+            return;
+        }
+        let hi = |d: usize| if d == D - 1 { rect.lo(d) + 1 } else { rect.hi(d) };
+        let first_column = Rect::new::<D>(array::from_fn(|d| rect.lo(d)), array::from_fn(hi));
+        for (row, first) in self.rows_mut().zip(first_column.points::<D>()) {
+            for (i, element) in row.iter_mut().enumerate() {
+                let mut point = first;
+                point[D - 1] += i as i64;
+                each(point, element);
+            }
+        }
     }
 }
 

@@ -135,11 +135,16 @@ proptest! {
         match way {
             0 => Write::<i64, 2>::bind(&mut out).unwrap().copy_from_slice(&values),
             1 => Write::<i64, 2>::bind(&mut out).unwrap().fill(5),
-            2 => Write::<i64, 2>::bind(&mut out).unwrap().write_with(|at| values[at]),
+            2 => {
+                let mut to_come = part.points().zip(&values);
+                let next = |point| to_come.next().filter(|next| next.0 == point).map(|next| *next.1).unwrap();
+                Write::<i64, 2>::bind(&mut out).unwrap().fill_with(next);
+            }
             3 => {
                 let mut u = ReadWrite::<i64, 2>::bind(&mut out).unwrap();
-                part.points().zip(&values).for_each(|(point, &value)| u.set(point, value));
-                part.points().zip(&values).for_each(|(point, &value)| assert_eq!(u.get(point), value));
+                part.points().for_each(|point| u.set(point, 1000 * point[0] + point[1]));
+                part.points().for_each(|[i, j]| assert_eq!(u.get([i, j]), 1000 * i + j));
+                u.fill_with(|point| values[part.position(point).unwrap()]);
             }
             4 => {
                 let mut u = ReadWrite::<i64, 2>::bind(&mut out).unwrap();

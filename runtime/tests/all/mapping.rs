@@ -326,7 +326,7 @@ fn instances_are_where_the_mapper_says_with_the_values_of_those_before() {
 /// One shard writes, all then read it, and a shard on yet another processor reads what several have by then.
 async fn spread(top: Top) -> Result<Vec<u64>, Error> {
     fn put(mut u: Write<u64>) {
-        u.write_with(|i| 7 * i as u64 + 1);
+        u.fill_with(|[i]| 7 * i as u64 + 1);
     }
     async fn writer(shard: Shard, region: Region) -> Result<u64, Error> {
         let u = shard.region(region)?;
@@ -527,7 +527,7 @@ fn the_mapper_decides_about_each_of_many_requirements() {
 fn what_was_refused_is_not_taken_for_done() {
     async fn again(top: Top) -> Result<(String, Vec<u64>), Error> {
         fn put(mut u: Write<u64>) {
-            u.write_with(|i| 7 * i as u64 + 1);
+            u.fill_with(|[i]| 7 * i as u64 + 1);
         }
         async fn shard(shard: Shard, (region, writes): (Region, bool)) -> Result<u64, Error> {
             let u = shard.region(region)?;
@@ -568,8 +568,8 @@ fn what_was_refused_is_not_taken_for_done() {
 fn a_mapper_that_changes_its_mind_is_asked_once() {
     const V: Field<u64> = Field::new(1, "v");
     fn put(mut u: Write<u64>, mut v: Write<u64>) {
-        u.write_with(|i| i as u64);
-        v.write_with(|i| 3 * i as u64);
+        u.fill_with(|[i]| i as u64);
+        v.fill_with(|[i]| 3 * i as u64);
     }
     fn sum(field: Read<u64>) -> u64 {
         field.as_slice().iter().sum()

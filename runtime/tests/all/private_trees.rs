@@ -53,7 +53,7 @@ impl Modelled {
 }
 
 fn set(mut x: Write<u64, 2>, value: Arg<u64>) {
-    x.write_with(|_| *value);
+    x.fill_with(|_| *value);
 }
 fn change(mut x: ReadWrite<u64, 2>, mut y: ReadWrite<u32, 2>) {
     for point in x.rect().points() {
@@ -215,7 +215,7 @@ fn an_inner_task_may_have_private_trees() {
     }
     async fn inner(inner: InnerTask, (gang, task, held): Given) -> Result<Vec<u64>, Error> {
         let own = inner.region_tree("own", Rect::line(0, 4), &[X.info()])?;
-        inner.launch(|mut x: Write<u64>| x.write_with(|i| i as u64), (own.write(X),)).go()?.detach();
+        inner.launch(|mut x: Write<u64>| x.fill_with(|[i]| i as u64), (own.write(X),)).go()?.detach();
         let all = inner.region(held)?;
         for _ in 0..3 {
             inner.copy(own.read(X), all.write(X)).go()?.detach();

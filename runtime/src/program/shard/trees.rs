@@ -71,7 +71,7 @@ impl Shard {
     /// const X: Field<f64> = Field::new(0, "x");
     /// async fn shard(shard: Shard, n: i64) -> Result<f64, Error> {
     ///     let scratch = shard.region_tree("scratch", Rect::line(0, n), &[X.info()])?;
-    ///     shard.launch(|mut x: Write<f64>| x.write_with(|i| i as f64), (scratch.write(X),)).go()?.detach();
+    ///     shard.launch(|mut x: Write<f64>| x.fill_with(|[i]| i as f64), (scratch.write(X),)).go()?.detach();
     ///     shard.launch(|x: Read<f64>| x.as_slice().iter().sum::<f64>(), (scratch.read(X),)).go()?.await
     /// }
     /// # let (sums, _) = Runtime::threads(1).run(|top| async move {

@@ -128,7 +128,7 @@ async fn uses_all(
     shard.arrive_with(&sum.arriver(&shard)?, u64::from(me * me) + k);
     let total = shard.wait_value(&sum.waiter(&shard)?).await?;
     shard
-        .launch(|mut x: Write<u64>, k: Arg<u64>| x.write_with(|i| *k + i as u64), (cells.write(X), k.into()))
+        .launch(|mut x: Write<u64>, k: Arg<u64>| x.fill_with(|[i]| *k + i as u64), (cells.write(X), k.into()))
         .go()?
         .detach();
     let cells = shard.launch(|x: Read<u64>| x.as_slice().iter().sum::<u64>(), (cells.read(X),)).go()?.await?;
@@ -140,8 +140,8 @@ fn expected(n: u64, cells: u64, k: u64) -> Vec<[u64; 3]> {
     let shard = |s: u64| {
         let last = 1000 * k + 10 * ((s + n - 1) % n) + 2;
         let total = (0..n).map(|s| s * s + k).sum();
-        let own = cells / n + u64::from(s < cells % n);
-        [last, total, (0..own).map(|i| i + k).sum()]
+        let first = |s: u64| s * (cells / n) + s.min(cells % n);
+        [last, total, (first(s)..first(s + 1)).map(|i| i + k).sum()]
     };
     (0..n).map(shard).collect()
 }

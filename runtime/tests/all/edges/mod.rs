@@ -456,7 +456,7 @@ fn regions_are_copied_whether_they_are_shared_or_not() {
         // A part of `a`, whose rows are not one after the other.
         let part = shard.region(part)?;
         shard.fill(a.write(U), 1).go()?.detach();
-        let set = |mut u: Write<u64, D>| u.write_with(|i| 100 + i as u64);
+        let set = |mut u: Write<u64, D>| u.rows_mut().flatten().zip(100..).for_each(|(u, i)| u.set(i));
         shard.launch(set, (part.write(U),)).go()?.await?;
         // Nothing orders tasks on shared regions: each waits for the one before.
         shard.copy(part.read(U), c.write_shared(U)).go()?.await?;
