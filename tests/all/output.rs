@@ -381,7 +381,11 @@ fn an_array_of_another_program_is_loaded() {
         async move {
             let tree = top.region_tree("theirs", Rect::line(3, 8), &[N.info()])?;
             let view = top.region(tree)?;
-            top.fill(view.write(N), 7).go()?.detach();
+            // The tasks that read get the memory that these had.
+            for [i] in tree.rect.points().step_by(2) {
+                let chunk = Rect::line(i, i + 2).intersect(&tree.rect);
+                top.fill(top.region(Region { rect: chunk, ..tree })?.write(N), 7).go()?.detach();
+            }
             top.load(&tree, &path).await?;
             top.launch(|n: Read<u64>| n.as_slice().to_vec(), (view.read(N),)).go()?.await
         }
