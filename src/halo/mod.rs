@@ -37,7 +37,7 @@
 //!     let start = |s: u32| ShardLaunch::new((regions[s as usize], halos.of(s))).writes(regions[s as usize], [U]);
 //!     top.launch_gang(&gang, &task, start)?.all().await
 //! })?;
-//! assert_eq!(cells, [[101, 2, 1], [3, 2, 101]]);
+//! assert_eq!(cells, [[101, 2, 4], [6, 8, 104]]);
 //! # Ok::<(), Error>(())
 //! ```
 
