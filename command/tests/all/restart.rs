@@ -1,16 +1,18 @@
 //! A stencil with checkpoints that is killed again and again.
 
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 const SHARDS: usize = 6;
 const ITERATIONS: usize = 1_000;
 
-fn stencil(output: &Path) -> Command {
+fn stencil(output: &Path, iterations: usize) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_maniple"));
     command.args(["stencil", "--cells", "500"]).stdout(Stdio::null()).stderr(Stdio::piped());
-    command.args(["--shards", &SHARDS.to_string(), "--iterations", &ITERATIONS.to_string()]);
+    command.args(["--shards", &SHARDS.to_string(), "--iterations", &iterations.to_string()]);
     command.arg("--output").arg(output);
     command
 }
@@ -25,79 +27,126 @@ fn on(way: usize, command: &mut Command) {
     };
 }
 
-fn ended(child: Child) -> Result<(), String> {
-    let output = child.wait_with_output().expect("a child");
+fn result(output: Output) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
 }
 
-/// The process and its copies.
-fn kill(child: &Child) {
-    let text =
-        |number: u32| std::fs::read_to_string(format!("/proc/{number}/task/{number}/children")).unwrap_or_default();
-    let children = text(child.id());
-    let numbers = children.split_whitespace().filter_map(|number| number.parse().ok()).chain([child.id()]);
-    for pid in numbers.filter_map(|number: u32| rustix::process::Pid::from_raw(number as i32)) {
+fn ended(child: Child) -> Result<(), String> {
+    result(child.wait_with_output().expect("a child"))
+}
+
+/// The result of a run, or `None` if it and its copies were killed after some time.
+fn run_or_kill(command: &mut Command, after: Duration) -> Option<Result<(), String>> {
+    let child = command.process_group(0).spawn().expect("starts");
+    let group = rustix::process::Pid::from_child(&child);
+    let (over, end) = mpsc::channel();
+    std::thread::spawn(move || over.send(child.wait_with_output().expect("a child")));
+    let output = end.recv_timeout(after).unwrap_or_else(|_| {
         // It may be over.
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        end.recv().expect("its end")
+    });
+    (output.status.signal() != Some(9)).then(|| result(output))
+}
+
+/// A stencil whose vector is known from a run without checkpoints.
+struct Runs {
+    dir: tempfile::TempDir,
+    expected: Vec<u8>,
+}
+
+impl Runs {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let undisturbed = dir.path().join("undisturbed.npy");
+        ended(stencil(&undisturbed, ITERATIONS).args(["--repeat", "1"]).spawn().expect("starts")).expect("a run");
+        Self { expected: std::fs::read(undisturbed).expect("a vector"), dir }
+    }
+
+    fn output(&self) -> PathBuf {
+        self.dir.path().join("disturbed.npy")
+    }
+
+    fn checkpoints(&self) -> PathBuf {
+        self.dir.path().join("checkpoints")
+    }
+
+    fn restart(&self, way: usize, iterations: usize) -> Command {
+        let mut command = stencil(&self.output(), iterations);
+        command.arg("--checkpoint").arg(self.checkpoints()).args(["--every", "100", "--restart"]);
+        on(way, &mut command);
+        command
+    }
+
+    /// The step of the newest checkpoint, or 0.
+    fn newest(&self) -> usize {
+        let entries = std::fs::read_dir(self.checkpoints()).into_iter().flatten();
+        let names = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
+        names.filter_map(|name| name.strip_prefix("checkpoint-")?.parse::<usize>().ok()).max().unwrap_or(0)
+    }
+
+    /// A run is over: compares its vector, and removes that and the checkpoints.
+    fn compare(&self, what: &str) {
+        assert_eq!(self.newest(), ITERATIONS, "{what}");
+        let vector = std::fs::read(self.output()).expect("a vector");
+        assert!(vector == self.expected, "{what}: another vector");
+        std::fs::remove_file(self.output()).expect("removed");
+        std::fs::remove_dir_all(self.checkpoints()).expect("removed");
     }
 }
 
-fn killed(times: usize, seed: u64) {
-    let dir = tempfile::tempdir().expect("a directory");
-    let [undisturbed, disturbed] = ["undisturbed.npy", "disturbed.npy"].map(|name| dir.path().join(name));
-    let checkpoints = dir.path().join("checkpoints");
+/// Kills runs at random moments, and lets `whole` of those that went on from a checkpoint come to their end.
+fn killed(times: usize, whole: usize, seed: u64) {
+    let runs = Runs::new();
     let began = Instant::now();
-    ended(stencil(&undisturbed).spawn().expect("starts")).expect("a run");
-    let longest = began.elapsed();
+    ended(runs.restart(0, ITERATIONS).spawn().expect("starts")).expect("a run");
+    let usual = began.elapsed();
+    runs.compare("without a kill");
     let mut random = fastrand::Rng::with_seed(seed);
-    let restart = |random: &mut fastrand::Rng| {
-        let mut command = stencil(&disturbed);
-        command.arg("--checkpoint").arg(&checkpoints).args(["--every", "100", "--restart"]);
-        on(random.usize(..4), &mut command);
-        command.spawn().expect("starts")
-    };
-    let newest = || {
-        let entries = std::fs::read_dir(&checkpoints).into_iter().flatten();
-        let names = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
-        names.filter_map(|name| name.strip_prefix("checkpoint-")?.parse::<usize>().ok()).max().unwrap_or(0)
-    };
-    let (mut cut, mut runs, mut went_on, mut before) = (0, 0, 0, 0);
-    while cut < times || went_on == 0 {
-        runs += 1;
-        assert!(
-            runs < 10 * times,
-            "seed {seed}: of {runs} runs {cut} were killed, {went_on} went on from a checkpoint"
-        );
-        let mut child = restart(&mut random);
-        std::thread::sleep(longest.mul_f64(2.0 * random.f64()));
-        if let Some(status) = child.try_wait().expect("a child") {
-            assert!(status.success(), "seed {seed}, after {cut} kills: {}", ended(child).unwrap_err());
-            std::fs::remove_dir_all(&checkpoints).expect("removed");
-            before = 0;
-            continue;
+    let (mut cut, mut compared) = (0, 0);
+    for run in 0.. {
+        let at = format!("seed {seed}, run {run}, after {cut} kills and {compared} ends");
+        assert!(run < 20 * (times + whole), "{at}");
+        if cut >= times && compared >= whole {
+            return;
         }
-        kill(&child);
-        let _killed = child.wait();
-        cut += 1;
-        assert!(newest() >= before, "seed {seed}, after {cut} kills: a checkpoint was lost");
-        went_on += usize::from(before > 0 && newest() > before);
-        before = newest();
+        let before = runs.newest();
+        // When there are kills enough, runs come to their ends.
+        let after = if cut >= times { Duration::from_secs(600) } else { usual.mul_f64(random.f64()) };
+        match run_or_kill(&mut runs.restart(random.usize(..4), ITERATIONS), after) {
+            None => {
+                cut += 1;
+                assert!(runs.newest() >= before, "{at}: a checkpoint was lost");
+            }
+            Some(result) => {
+                assert_eq!(result, Ok(()), "{at}");
+                runs.compare(&at);
+                compared += usize::from(before > 0);
+            }
+        }
     }
-    let ran = ended(restart(&mut random));
-    assert_eq!(ran, Ok(()), "seed {seed}, after {cut} kills");
-    let [undisturbed, disturbed] = [undisturbed, disturbed].map(|path| std::fs::read(path).expect("a vector"));
-    assert!(undisturbed == disturbed, "seed {seed}, after {cut} kills: another vector");
 }
 
 #[test]
 fn a_killed_run_goes_on_with_the_same_bits() {
-    killed(6, 1);
+    killed(6, 1, 1);
 }
 
 #[test]
-#[ignore = "takes half a minute"]
+#[ignore = "takes a minute"]
 fn a_run_that_is_killed_200_times_has_the_same_bits() {
-    killed(200, 2);
+    killed(200, 20, 2);
+}
+
+/// Each run goes on where the one before ended, on other processes.
+#[test]
+fn a_run_goes_on_with_more_and_fewer_processes() {
+    let runs = Runs::new();
+    for (way, until) in [(2, 300), (3, 500), (0, 700), (3, 800), (2, ITERATIONS)] {
+        ended(runs.restart(way, until).spawn().expect("starts")).expect("a run");
+        assert_eq!(runs.newest(), until);
+    }
+    runs.compare("on other processes");
 }
 
 /// Where a file may not get larger than this, the run ends with an error, and the checkpoints before stay.
