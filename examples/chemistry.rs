@@ -42,12 +42,12 @@ fn measurements(mut measured: Write<Samples>) {
     measured.fill_with(|[i]| measure(i as u32));
 }
 
-fn squares(measured: Read<Samples>, first: Arg<u32>, step: Arg<Step>) -> Vec<Total> {
-    marquardt::squares(measured.as_slice(), *first, &step.trial)
+fn squares(measured: Read<Samples>, step: Arg<Step>) -> Vec<Total> {
+    marquardt::squares(measured.as_slice(), measured.rect().lo(0) as u32, &step.trial)
 }
 
-fn equations(measured: Read<Samples>, first: Arg<u32>, step: Arg<Step>) -> Vec<Total> {
-    marquardt::equations(measured.as_slice(), *first, &step.trial)
+fn equations(measured: Read<Samples>, step: Arg<Step>) -> Vec<Total> {
+    marquardt::equations(measured.as_slice(), measured.rect().lo(0) as u32, &step.trial)
 }
 
 fn judge(before: Arg<Ruling>, squares: Arg<Vector<Total>>) -> Ruling {
@@ -67,14 +67,13 @@ const SOLVER: u32 = 0;
 async fn fit(shard: Shard, (block, objects): (Region, Objects)) -> Result<(Step, Ruling, u32), Error> {
     let (to_judge, to_solver, rulings, steps) = objects;
     let data = shard.region(block)?;
-    let first = block.rect.lo(0) as u32;
     shard.launch(measurements, (data.write(MEASURED),)).go()?.detach();
 
     let (mut step, mut ruling) = (TaskFuture::ready(Step::first()), TaskFuture::ready(Ruling::FIRST));
     let mut trials = 0;
     loop {
         if !block.rect.is_empty() {
-            let arguments = || (data.read(MEASURED), first.into(), (&step).into());
+            let arguments = || (data.read(MEASURED), (&step).into());
             to_judge.contribute(&shard, &shard.launch(squares, arguments()).go()?)?.detach();
             to_solver.contribute(&shard, &shard.launch(equations, arguments()).go()?)?.detach();
         }

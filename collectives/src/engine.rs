@@ -218,7 +218,8 @@ impl<By: Reduction> Engine<By> {
             let role = shared.role_of_chain(chain);
             let block = others[0].result(role);
             bytes += size_of_val(block);
-            if let Some(blocks) = role.gathered.as_ref().filter(|_| !block.is_empty()) {
+            if !block.is_empty() {
+                let blocks = role.gathered.as_ref().expect("a block has its place in the group's vector");
                 let place = (0, shared.role_of_chain(leader).place(blocks));
                 let leader = lower[leader as usize].registers();
                 leader.combine(shared.operator(), place, Combine::Replace as u8, block);

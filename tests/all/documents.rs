@@ -101,13 +101,14 @@ fn the_programs_of_the_readme_are_parts_of_examples() {
 }
 
 #[test]
-fn every_example_is_named_in_the_readme() {
-    let readme = text("README.md");
+fn every_example_is_named_in_the_readme_and_in_the_table_of_the_crate() {
+    let (readme, table) = (text("README.md"), text("src/lib.rs"));
     for entry in root().join("examples").read_dir().expect("the package has examples") {
         let path = entry.expect("a directory entry").path();
         if path.extension().is_some_and(|e| e == "rs") {
             let name = path.file_stem().expect("a file name").to_string_lossy().into_owned();
             assert!(readme.contains(&format!("`{name}`")), "README.md leaves out the example {name}");
+            assert!(table.contains(&format!("//! | `{name}` |")), "src/lib.rs leaves out the example {name}");
         }
     }
 }

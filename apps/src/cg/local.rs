@@ -238,9 +238,10 @@ impl Local {
         self.entries(range).fold(sum, |sum, (column, value)| sum + value * x[*column as usize])
     }
 
-    /// r − A x for the rows that the next level has. `x` has ghosts.
-    pub fn restrict<'a>(&'a self, r: &'a [f64], x: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
-        self.finer.iter().map(|&row| r[row as usize] - self.product(row as usize, x))
+    /// r − A x for a row of the next level. `x` has ghosts.
+    pub fn restricted(&self, coarse: usize, r: &[f64], x: &[f64]) -> f64 {
+        let row = self.finer[coarse] as usize;
+        r[row] - self.product(row, x)
     }
 
     /// A step of the symmetric Gauss–Seidel method for A x = r: through all rows and back. `x` has ghosts, which stay.

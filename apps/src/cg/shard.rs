@@ -377,8 +377,9 @@ impl Solver {
         let restrict = move |r: Read<f64>, mut x: ReadWrite<f64>, mut coarse: Write<f64>, came: Many<Get<f64>>| {
             let x = x.as_mut_slice();
             receive(&of, came, x);
-            let residuals = of.restrict(r.as_slice(), x);
-            coarse.as_mut_slice().iter_mut().zip(residuals).for_each(|(coarse, residual)| coarse.set(residual));
+            for (at, coarse) in coarse.as_mut_slice().iter_mut().enumerate() {
+                coarse.set(of.restricted(at, r.as_slice(), x));
+            }
         };
         let gets = into.iter().map(Consumer::get).collect();
         let args = (rows.read(R), all.read_write(Z), coarse.rows.write(R), gets);

@@ -3,7 +3,7 @@
 
 // The tests within the files need the atomics of `std`.
 #![cfg(all(target_os = "linux", not(test)))]
-// The files are linted where they belong. Models use a part of them, without the feature `mpi`.
+// The files are linted where they belong. Models use a part of them.
 #![allow(dead_code, missing_docs, private_interfaces, unexpected_cfgs, clippy::all)]
 
 #[path = "../../src/error.rs"]
