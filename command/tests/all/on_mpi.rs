@@ -17,17 +17,21 @@ fn other_launcher() -> Option<String> {
     std::env::var("MANIPLE_TEST_MPIRUN").ok()
 }
 
-/// Whether the launcher is Open MPI's. Says so if it is not.
-fn is_open_mpi() -> bool {
-    let is = other_launcher().is_none();
-    if !is {
+/// Whether the launcher is Open MPI's.
+pub fn is_open_mpi() -> bool {
+    other_launcher().is_none()
+}
+
+/// The same; says so if it is not.
+fn needs_open_mpi() -> bool {
+    if !is_open_mpi() {
         eprintln!("SKIPPED: this needs Open MPI");
     }
-    is
+    is_open_mpi()
 }
 
 /// The launcher and this number of processes.
-fn mpirun(processes: u32) -> Vec<String> {
+pub fn mpirun(processes: u32) -> Vec<String> {
     let launcher = other_launcher().unwrap_or("mpirun --oversubscribe".to_owned());
     format!("{launcher} -n {processes}").split(' ').map(str::to_owned).collect()
 }
@@ -37,7 +41,7 @@ fn two_hosts() -> PathBuf {
 }
 
 /// Launchers of four processes: on this host, and on two if this machine can have them.
-fn launchers() -> Vec<Vec<String>> {
+pub fn launchers() -> Vec<Vec<String>> {
     let mut launchers = vec![mpirun(4)];
     if other_launcher().is_some() {
         return launchers;
@@ -270,7 +274,7 @@ fn ctrl_c_ends_all_processes_with_one_message() {
 #[test]
 #[ignore = "needs mpirun; `./check full` runs it"]
 fn processes_in_containers_of_one_machine_say_that_they_use_mpi_and_share_its_processors() {
-    if !is_open_mpi() {
+    if !needs_open_mpi() {
         return;
     }
     let unshare = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"];
@@ -303,7 +307,7 @@ fn processes_in_containers_of_one_machine_say_that_they_use_mpi_and_share_its_pr
 #[test]
 #[ignore = "needs mpirun; `./check full` runs it"]
 fn an_interactive_shell_of_slurm_is_told_the_way_out() {
-    if !is_open_mpi() {
+    if !needs_open_mpi() {
         return;
     }
     let mut shell = Command::new(MANIPLE);

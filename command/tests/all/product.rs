@@ -5,6 +5,7 @@
 
 #![cfg(target_os = "linux")]
 
+use crate::on_mpi::{is_open_mpi, launchers, mpirun};
 use maniple_mapper::names;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -132,23 +133,20 @@ fn on_mpi(test: &str, cases: &[Case]) {
     if let Ok(processes) = std::env::var(PROCESSES) {
         return in_this_job(processes.parse().expect("a number"), cases);
     }
-    let two_hosts = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/two-hosts");
-    let why_not = Command::new(two_hosts).arg("--why-not").output().expect("starts").stdout;
-    let mut launchers: Vec<_> = (1..=4).map(|n| ("mpirun", vec!["--oversubscribe".to_owned()], n)).collect();
-    match why_not.is_empty() {
-        true => launchers.push((two_hosts, Vec::new(), 4)),
-        false => eprintln!("SKIPPED on two hosts: {}", String::from_utf8_lossy(&why_not)),
-    }
-    for (launcher, options, processes) in launchers {
-        let mut job = Command::new(launcher);
-        job.args(options).args(["-n", &processes.to_string(), "-x", PROCESSES]);
+    let on_this_host = (1..=4).map(|n| (mpirun(n), n as usize));
+    let on_two_hosts =
+        launchers().into_iter().skip(1).map(|script| ([script, vec!["-n".into(), "4".into()]].concat(), 4));
+    for (launcher, processes) in on_this_host.chain(on_two_hosts) {
+        let mut job = Command::new(&launcher[0]);
+        // Open MPI passes on what it is told to, others all.
+        job.args(&launcher[1..]).args(is_open_mpi().then_some(["-x", PROCESSES]).into_iter().flatten());
         job.arg(std::env::current_exe().expect("a test"));
         job.args([test, "--exact", "--include-ignored", "--nocapture", "--test-threads=1"]);
         job.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-        let output = job.env(PROCESSES, processes.to_string()).output().expect("mpirun of Open MPI");
+        let output = job.env(PROCESSES, processes.to_string()).output().expect("a launcher");
         let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success(), "{launcher} {processes}: {text}{errors}");
-        assert_eq!(text.matches("1 passed").count(), processes, "{launcher} {processes}: {text}{errors}");
+        assert!(output.status.success(), "{launcher:?}: {text}{errors}");
+        assert_eq!(text.matches("1 passed").count(), processes, "{launcher:?}: {text}{errors}");
     }
 }
 

@@ -199,9 +199,7 @@ proptest! {
         let instance = Instance::new(whole, U.info(), MemoryId(0)).unwrap();
         let mut all = lease(&instance, whole, Privilege::WriteDiscard);
         let mut u = Write::<i64, 3>::bind(&mut all).unwrap();
-        for [i, j, k] in whole.points() {
-            u.set([i, j, k], 10_000 * i + 100 * j + k);
-        }
+        u.fill_with(|[i, j, k]| 10_000 * i + 100 * j + k);
         instance.release(all).unwrap();
         let expected: Vec<i64> = part.points().map(|[i, j, k]| 10_000 * i + 100 * j + k).collect();
         let mut some = lease(&instance, part, Privilege::Read);
