@@ -9,7 +9,7 @@ mod common;
 const BINS: i64 = 16;
 const C: Field<u64> = Field::new(0, "count");
 
-/// Counts 7i mod 16 for the shard's 480 numbers i: 30 in each bin, since 7 and 16 have no common factor.
+/// Row s counts 7i mod 16 for the 480 numbers i of shard s: 30 in each bin, since 7 and 16 have no common factor.
 fn count(mut bins: Write<u64, 2>) {
     bins.fill_with(|[shard, bin]| (shard * 480..(shard + 1) * 480).filter(|i| 7 * i % BINS == bin).count() as u64);
 }

@@ -1,4 +1,4 @@
-//! Heat on a plate with cold edges, by Jacobi's method: a halo round each block, and a residual that all shards know.
+//! A plate with cold edges cools down, by Jacobi's method: a halo round each block, and a residual that all shards know.
 
 use maniple::{halo::*, prelude::*};
 mod common;
@@ -6,7 +6,7 @@ mod common;
 const PLATE: [i64; 2] = [25, 19];
 const U: Field<f64> = Field::new(0, "u");
 
-/// A cell after some steps. The plate begins as half a wave in each dimension, with its top at [12, 9]. A step scales all cells.
+/// The exact value after some steps: half a sine wave in each dimension, highest at [12, 9], which a step scales by one factor.
 fn wave([i, j]: [i64; 2], steps: i32) -> f64 {
     let [x, y] = PLATE.map(|cells| std::f64::consts::PI / (cells + 1) as f64);
     ((x.cos() + y.cos()) / 2.0).powi(steps) * (x * (i + 1) as f64).sin() * (y * (j + 1) as f64).sin()
@@ -42,7 +42,7 @@ fn run(shards: u32, workers: u32) -> Result<String, Error> {
     })?;
     let steps = (1..).find(|&n| wave([12, 9], n - 1) - wave([12, 9], n) <= 1e-3).unwrap_or_default();
     common::verify("steps and wrong cells", ends, vec![(steps, 0); shards as usize])?;
-    Ok(format!("{PLATE:?} cells on {shards} shards: after {steps} steps none changes by more than 0.001"))
+    Ok(format!("{PLATE:?} cells on {shards} shards: after {steps} steps no cell changes by more than 0.001"))
 }
 
 fn main() -> std::process::ExitCode {

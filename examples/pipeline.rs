@@ -8,7 +8,7 @@ const PIECES: usize = 8;
 const X: Field<u64> = Field::new(0, "x");
 const Y: Field<u64> = Field::new(1, "y");
 
-/// From 1 in each block.
+/// Numbers the cells of each block from 1.
 fn count(mut x: Write<u64>) {
     x.fill_with(|[i]| (i % CELLS + 1) as u64);
 }

@@ -62,7 +62,7 @@
 //! | `sum` | regions, leaf tasks and an allreduce, as above |
 //! | `ring` | shared regions, and edges that guard them |
 //! | `heat` | a halo in one dimension, a residual in each step |
-//! | `p2p` | a pipeline of rows through blocks: parts of a block, and values that a task sends when it has them |
+//! | `p2p` | a wavefront: each block takes groups of rows from its left neighbour and sends them on, as many as it likes |
 //! | `particles` | particles that move from shard to shard, in messages of any length |
 //! | `jacobi2d` | a halo in two dimensions, a loop that ends when all shards agree |
 //! | `cholesky` | a flow: tasks of the top-level task, ordered by the tiles that they use |

@@ -61,8 +61,8 @@ pub struct Parts {
     /// The contribution in register 0, and the result with its register, if the rank has them.
     pub contribution: Option<Range<usize>>,
     pub result: Option<(u8, Range<usize>)>,
-    /// The part that the last step brings and its register, if that is all of the result and no other step uses the register. It may
-    /// then be the vector of another rank.
+    /// The part that the last step brings and its register, if that is all of the result and no other step uses the register. That
+    /// register may then have the vector of another rank.
     pub brought: Option<(u16, usize)>,
 }
 

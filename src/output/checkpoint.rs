@@ -94,8 +94,8 @@ impl Checkpoint {
     /// Sets region trees to the values of the newest whole checkpoint, and returns its step and the values that were saved with it;
     /// `None` if there is no checkpoint. Collective; waits until all is read.
     ///
-    /// The number of processes, workers and shards may be another than that of the run which wrote it. Where a result then
-    /// has other bits, [a table](crate::guide::collectives#bits-that-can-be-relied-on) says. The trees must be those of
+    /// The number of processes, workers and shards may be another than that of the run which wrote it. A
+    /// [table](crate::guide::collectives#bits-that-can-be-relied-on) lists the results whose bits may then differ. The trees must be those of
     /// [`save`](Self::save): as many, with the same names, points and fields.
     ///
     /// # Errors

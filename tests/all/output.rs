@@ -322,7 +322,7 @@ fn a_new_run_does_not_overwrite_checkpoints() {
     assert!(error.contains("`restore` before the first `save`, got checkpoints up to step 3"), "{error}");
 }
 
-/// A run goes on from a checkpoint of the same trees and values. Trees of a checkpoint and fields of a tree need names of their own.
+/// A run goes on from a checkpoint of the same trees and values. Trees of a checkpoint and fields of a tree need names that differ.
 #[test]
 fn other_trees_and_values_are_refused() {
     async fn refused(top: Top, dir: PathBuf) -> Result<Vec<String>, Error> {
@@ -360,7 +360,7 @@ fn other_trees_and_values_are_refused() {
     assert_eq!(names(dir.path()), [format!("checkpoint-{:020}", 1)]);
 }
 
-/// As other programs write them: any chunks, without checksums. One without a file has the fill value.
+/// An array as other programs write it: chunks of any size, without checksums. A chunk without a file has the fill value.
 #[test]
 fn an_array_of_another_program_is_loaded() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -381,7 +381,7 @@ fn an_array_of_another_program_is_loaded() {
         async move {
             let tree = top.region_tree("theirs", Rect::line(3, 8), &[N.info()])?;
             let view = top.region(tree)?;
-            // The tasks that read get the memory that these had.
+            // Memory with other values, which the tasks that read get.
             for [i] in tree.rect.points().step_by(2) {
                 let chunk = Rect::line(i, i + 2).intersect(&tree.rect);
                 top.fill(top.region(Region { rect: chunk, ..tree })?.write(N), 7).go()?.detach();

@@ -22,7 +22,7 @@ pub fn is_open_mpi() -> bool {
     other_launcher().is_none()
 }
 
-/// The same; says so if it is not.
+/// Like [`is_open_mpi`], and says that a test is skipped.
 fn needs_open_mpi() -> bool {
     if !is_open_mpi() {
         eprintln!("SKIPPED: this needs Open MPI");

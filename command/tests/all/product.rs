@@ -138,7 +138,7 @@ fn on_mpi(test: &str, cases: &[Case]) {
         launchers().into_iter().skip(1).map(|script| ([script, vec!["-n".into(), "4".into()]].concat(), 4));
     for (launcher, processes) in on_this_host.chain(on_two_hosts) {
         let mut job = Command::new(&launcher[0]);
-        // Open MPI passes on what it is told to, others all.
+        // Open MPI passes on the variables that `-x` names, others pass on all.
         job.args(&launcher[1..]).args(is_open_mpi().then_some(["-x", PROCESSES]).into_iter().flatten());
         job.arg(std::env::current_exe().expect("a test"));
         job.args([test, "--exact", "--include-ignored", "--nocapture", "--test-threads=1"]);

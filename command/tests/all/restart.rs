@@ -35,14 +35,14 @@ fn ended(child: Child) -> Result<(), String> {
     result(child.wait_with_output().expect("a child"))
 }
 
-/// The result of a run, or `None` if it and its copies were killed after some time.
+/// The result of a run, or `None` if it took longer than `after` and was killed with all its processes.
 fn run_or_kill(command: &mut Command, after: Duration) -> Option<Result<(), String>> {
     let child = command.process_group(0).spawn().expect("starts");
     let group = rustix::process::Pid::from_child(&child);
     let (over, end) = mpsc::channel();
     std::thread::spawn(move || over.send(child.wait_with_output().expect("a child")));
     let output = end.recv_timeout(after).unwrap_or_else(|_| {
-        // It may be over.
+        // The run may have ended meanwhile.
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         end.recv().expect("its end")
     });
@@ -85,7 +85,7 @@ impl Runs {
         names.filter_map(|name| name.strip_prefix("checkpoint-")?.parse::<usize>().ok()).max().unwrap_or(0)
     }
 
-    /// A run is over: compares its vector, and removes that and the checkpoints.
+    /// Compares the vector of a run that has ended, and removes that and the checkpoints.
     fn compare(&self, what: &str) {
         assert_eq!(self.newest(), ITERATIONS, "{what}");
         let vector = std::fs::read(self.output()).expect("a vector");
@@ -95,7 +95,7 @@ impl Runs {
     }
 }
 
-/// Kills runs at random moments, and lets `whole` of those that went on from a checkpoint come to their end.
+/// Kills runs at random moments, `times` or more, and compares the vectors of at least `whole` runs that went on from a checkpoint.
 fn killed(times: usize, whole: usize, seed: u64) {
     let runs = Runs::new();
     let began = Instant::now();
@@ -111,8 +111,8 @@ fn killed(times: usize, whole: usize, seed: u64) {
             return;
         }
         let before = runs.newest();
-        // When there are kills enough, runs come to their ends.
-        let after = if cut >= times { Duration::from_secs(600) } else { usual.mul_f64(random.f64()) };
+        // After enough kills, those that go on from a checkpoint are left to end.
+        let after = if cut >= times && before > 0 { Duration::from_secs(600) } else { usual.mul_f64(random.f64()) };
         match run_or_kill(&mut runs.restart(random.usize(..4), ITERATIONS), after) {
             None => {
                 cut += 1;
@@ -138,7 +138,7 @@ fn a_run_that_is_killed_200_times_has_the_same_bits() {
     killed(200, 20, 2);
 }
 
-/// Each run goes on where the one before ended, on other processes.
+/// Each run goes on where the one before ended, with another number of processes.
 #[test]
 fn a_run_goes_on_with_more_and_fewer_processes() {
     let runs = Runs::new();
@@ -146,7 +146,7 @@ fn a_run_goes_on_with_more_and_fewer_processes() {
         ended(runs.restart(way, until).spawn().expect("starts")).expect("a run");
         assert_eq!(runs.newest(), until);
     }
-    runs.compare("on other processes");
+    runs.compare("with other numbers of processes");
 }
 
 /// Where a file may not get larger than this, the run ends with an error, and the checkpoints before stay.

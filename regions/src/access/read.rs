@@ -195,7 +195,8 @@ impl<'a, T: Element, const D: usize> ReadWrite<'a, T, D> {
         }
     }
 
-    /// Sets the element at every point to `value(point)`; see [`Write::fill_with`](crate::Write::fill_with).
+    /// Sets each element to `value(point)`, in row-major order. Points are in the coordinates of the tree. To compute an element from
+    /// its old value, use [`rows_mut`](Self::rows_mut).
     #[inline]
     pub fn fill_with(&mut self, mut value: impl FnMut([i64; D]) -> T) {
         self.view.for_each(|point, element| *element = value(point));

@@ -86,7 +86,7 @@ impl<'a, T: Element, const D: usize> Write<'a, T, D> {
         }
     }
 
-    /// Sets the element at every point to `value(point)`, in row-major order.
+    /// Sets each element to `value(point)`, in row-major order. Points are in the coordinates of the tree.
     ///
     /// ```
     /// use maniple_regions::Write;
