@@ -1,5 +1,6 @@
 //! Loops of rayon in leaf tasks.
 
+use crate::processes;
 use crate::size::part;
 use maniple::prelude::*;
 use maniple::runtime::{Binding, VirtualMachine};
@@ -62,6 +63,19 @@ fn in_virtual_time_and_seeded_runs_there_is_a_pool_too() {
         let all = run(runtime, 2).expect("runs");
         assert!(all.iter().flatten().all(|(sum, _)| *sum == (0..30).map(|j| j * j).sum::<u64>()));
     }
+}
+
+fn loops_end() {
+    for (name, runtime) in processes::runtimes().expect("a body on processes") {
+        let all = run(runtime, 5).expect("runs");
+        assert!(all.iter().flatten().all(|(sum, _)| *sum == (0..30).map(|j| j * j).sum::<u64>()), "{name}");
+    }
+}
+
+/// Each process has a pool of its own.
+#[test]
+fn on_processes() {
+    processes::bodies_on_processes("rayon::on_processes", &[("loops", loops_end)]);
 }
 
 #[test]
