@@ -2,7 +2,7 @@
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -31,8 +31,9 @@ fn result(output: Output) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
 }
 
-fn ended(child: Child) -> Result<(), String> {
-    result(child.wait_with_output().expect("a child"))
+/// The result of a run that nobody disturbs.
+fn ended(command: &mut Command) -> Result<(), String> {
+    result(command.output().expect("starts"))
 }
 
 /// The result of a run, or `None` if it took longer than `after` and was killed with all its processes.
@@ -59,7 +60,7 @@ impl Runs {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let undisturbed = dir.path().join("undisturbed.npy");
-        ended(stencil(&undisturbed, ITERATIONS).args(["--repeat", "1"]).spawn().expect("starts")).expect("a run");
+        ended(stencil(&undisturbed, ITERATIONS).args(["--repeat", "1"])).expect("a run");
         Self { expected: std::fs::read(undisturbed).expect("a vector"), dir }
     }
 
@@ -99,7 +100,7 @@ impl Runs {
 fn killed(times: usize, whole: usize, seed: u64) {
     let runs = Runs::new();
     let began = Instant::now();
-    ended(runs.restart(0, ITERATIONS).spawn().expect("starts")).expect("a run");
+    ended(&mut runs.restart(0, ITERATIONS)).expect("a run");
     let usual = began.elapsed();
     runs.compare("without a kill");
     let mut random = fastrand::Rng::with_seed(seed);
@@ -143,7 +144,7 @@ fn a_run_that_is_killed_200_times_has_the_same_bits() {
 fn a_run_goes_on_with_more_and_fewer_processes() {
     let runs = Runs::new();
     for (way, until) in [(2, 300), (3, 500), (0, 700), (3, 800), (2, ITERATIONS)] {
-        ended(runs.restart(way, until).spawn().expect("starts")).expect("a run");
+        ended(&mut runs.restart(way, until)).expect("a run");
         assert_eq!(runs.newest(), until);
     }
     runs.compare("with other numbers of processes");
@@ -171,7 +172,7 @@ fn a_full_disk_is_an_error() {
             iterations,
         ]);
         command.arg("--checkpoint").arg(dir.path().join("c")).args(["--every", "10", "--restart"]);
-        ended(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts"))
+        ended(command.stdout(Stdio::null()).stderr(Stdio::piped()))
     };
     let names = || {
         let entries = std::fs::read_dir(dir.path().join("c")).expect("a directory");
